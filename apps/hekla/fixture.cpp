@@ -156,11 +156,12 @@ Result<Fixture> read_fixture(const std::filesystem::path& folder) {
     Fixture f;
     f.folder = folder;
     HK_ASSIGN(const json info, read_json(folder / "fixture.json"));
-    HK_ASSIGN(const json config, read_json(folder / "config.json"));
-    f.config = model::text_part(config);
+    HK_ASSIGN(f.config, read_json(folder / "config.json"));
+    const std::optional<json> text = model::text_part(f.config);
+    if (text) f.config = *text;
     HK_ASSIGN(f.inputs, read_tensors(folder / "inputs.safetensors"));
     HK_ASSIGN(f.expected, read_tensors(folder / "expected.safetensors"));
-    if (f.config != config) rename_text_part(f);
+    if (text) rename_text_part(f);
     if (infer::is_adapter_folder(folder / kAdapterFolder)) {
         rename_for_adapter(f);
         HK_ASSIGN(const infer::AdapterFolder adapter, infer::read_adapter_folder(folder / kAdapterFolder));
@@ -207,11 +208,9 @@ Result<FixtureModel> describe_fixture(const plugin::Registry& registry, const Fi
     const std::string file = (fixture.folder / "config.json").string();
     HK_ASSIGN(const plugin::NamedModel parts, plugin::named_model(registry, fixture.config, file, fixture.class_name));
     m.reference = parts.reference;
-    plugin::CompositionSpec spec = infer::class_spec(*parts.architecture.provided, *m.reference, fixture.config, file);
-    if (!fixture.expected.contains("loss")) { // a batch without labels has outputs alone
-        spec.objective.clear();
-        spec.objective_config = nlohmann::json::object();
-    }
+    const bool has_labels = fixture.expected.contains("loss"); // a batch without them has outputs alone
+    plugin::CompositionSpec spec =
+        infer::class_spec(*parts.architecture.provided, *m.reference, fixture.config, file, has_labels);
     std::optional<infer::AdapterFolder> adapter;
     if (infer::is_adapter_folder(fixture.folder / kAdapterFolder)) {
         HK_ASSIGN(adapter, infer::read_adapter_folder(fixture.folder / kAdapterFolder));

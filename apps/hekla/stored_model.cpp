@@ -57,10 +57,9 @@ Result<StoredModel> explain(const plugin::Registry& registry, const Candidate& c
     m.reference = candidate.reference;
     std::string file = (folder.path() / "config.json").string();
     HK_ASSIGN(json config, parse_json_object(folder.config_json(), file));
-    plugin::CompositionSpec spec =
-        infer::class_spec(*candidate.architecture.provided, *m.reference, std::move(config), std::move(file));
-    spec.objective.clear(); // its weights are the head's
-    spec.objective_config = json::object();
+    // An objective has no weights but the head's.
+    const plugin::CompositionSpec spec = infer::class_spec(*candidate.architecture.provided, *m.reference,
+                                                           std::move(config), std::move(file), /*objective=*/false);
     HK_ASSIGN(m.composition, plugin::Composition::create(registry, spec, nullptr, log));
     HK_ASSIGN(const graph::Graph graph, any_graph(*m.composition));
     const plugin::NameRules& names = candidate.architecture.provided->names;

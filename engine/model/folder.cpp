@@ -62,9 +62,11 @@ Result<ModelFolder> ModelFolder::open(const fs::path& given) {
         return not_found(fmt::format("{}: has no config.json, which names the model type", path.string()));
     HK_ASSIGN(folder.config_json_, read_file(config, kConfigSizeLimit));
     HK_TRY(check_not_pointer(config, folder.config_json_));
-    HK_ASSIGN(const nlohmann::json whole, parse_json_object(folder.config_json_, config.string()));
-    const nlohmann::json json = text_part(whole);
-    if (json != whole) folder.config_json_ = json.dump();
+    HK_ASSIGN(nlohmann::json json, parse_json_object(folder.config_json_, config.string()));
+    if (std::optional<nlohmann::json> text = text_part(json)) {
+        json = std::move(*text);
+        folder.config_json_ = json.dump();
+    }
     if (const auto type = json.find("model_type"); type != json.end()) {
         if (!type->is_string())
             return corrupt(fmt::format("{}: model_type is {}, text was expected", config.string(), type->type_name()));

@@ -3,12 +3,12 @@
 #pragma once
 
 #include <nlohmann/json.hpp>
+#include <optional>
 
 namespace hekla::model {
 
-// Returns the configuration of the language model: text_config, completed by what the whole has for it (classes, special
-// tokens, whether the decoder is the embedding). Returns the configuration unchanged if it has no text_config with a
-// model_type.
-nlohmann::json text_part(const nlohmann::json& config);
+// Returns the configuration of the language model: text_config, completed by what the whole has for it (classes,
+// special tokens, whether the decoder is the embedding). Nothing if there is no text_config with a model_type.
+std::optional<nlohmann::json> text_part(const nlohmann::json& config);
 
 } // namespace hekla::model

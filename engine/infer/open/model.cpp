@@ -40,13 +40,9 @@ Status choose_parts(const plugin::Registry& registry, const model::ModelFolder& 
         spec.combination = own.value("combination", "");
         spec.combination_config = own.value("combination_config", json::object());
     } else if (named.reference != nullptr) {
-        plugin::CompositionSpec published =
-            class_spec(*named.architecture.provided, *named.reference, std::move(spec.config), std::move(spec.file));
+        plugin::CompositionSpec published = class_spec(*named.architecture.provided, *named.reference,
+                                                       std::move(spec.config), std::move(spec.file), options.objective);
         published.text_rules = spec.text_rules;
-        if (!options.objective) {
-            published.objective.clear();
-            published.objective_config = json::object();
-        }
         spec = std::move(published);
     }
     spec.architecture = named.architecture.provided->id;
@@ -76,7 +72,7 @@ Result<plugin::CompositionSpec> stored_spec(const plugin::Registry& registry, co
 }
 
 plugin::CompositionSpec class_spec(const plugin::Provided& architecture, const plugin::ReferenceClass& reference,
-                                   json config, std::string file) {
+                                   json config, std::string file, bool objective) {
     plugin::CompositionSpec spec;
     spec.architecture = architecture.id;
     spec.file = std::move(file);
@@ -85,8 +81,10 @@ plugin::CompositionSpec class_spec(const plugin::Provided& architecture, const p
     spec.refuse_unknown_keys = false;
     spec.head = reference.head;
     spec.head_config = reference.head_config.parse();
-    spec.objective = reference.objective;
-    spec.objective_config = reference.objective_config.parse();
+    if (objective) {
+        spec.objective = reference.objective;
+        spec.objective_config = reference.objective_config.parse();
+    }
     return spec;
 }
 

@@ -60,10 +60,10 @@ bool has_head(std::string_view heads, std::string_view head);
 Result<plugin::CompositionSpec> stored_spec(const plugin::Registry& registry, const model::ModelFolder& folder,
                                             const ModelOptions& options = {});
 
-// Returns what a class of the reference implementation computes with this configuration, which `file` contains, with
-// its objective and without what Hekla's training wrote there.
+// Returns what a class of the reference implementation computes with this configuration, which `file` contains,
+// without what Hekla's training wrote there. objective: with that of the class.
 plugin::CompositionSpec class_spec(const plugin::Provided& architecture, const plugin::ReferenceClass& reference,
-                                   nlohmann::json config, std::string file);
+                                   nlohmann::json config, std::string file, bool objective);
 
 class ExportedFile;
 
