@@ -30,23 +30,6 @@ nlohmann::ordered_json object_of(const std::vector<TapStatistics>& taps) {
 
 } // namespace
 
-RunLog::RunLog(RunLog&& other) noexcept
-    : file_(std::move(other.file_)), log_(std::move(other.log_)), losses_(std::move(other.losses_)),
-      evaluations_(std::move(other.evaluations_)), named_losses_(std::move(other.named_losses_)),
-      metrics_(std::move(other.metrics_)) {}
-
-RunLog& RunLog::operator=(RunLog&& other) noexcept {
-    std::swap(file_, other.file_);
-    std::swap(log_, other.log_);
-    std::swap(losses_, other.losses_);
-    std::swap(evaluations_, other.evaluations_);
-    std::swap(named_losses_, other.named_losses_);
-    std::swap(metrics_, other.metrics_);
-    return *this;
-}
-
-RunLog::~RunLog() = default;
-
 Result<RunLog> RunLog::open(const std::filesystem::path& file, int64_t step) {
     RunLog log;
     log.file_ = file;

@@ -18,9 +18,6 @@ namespace hekla::train {
 class RunLog {
 public:
     static Result<RunLog> open(const std::filesystem::path& file, int64_t step);
-    RunLog(RunLog&& other) noexcept;
-    RunLog& operator=(RunLog&& other) noexcept;
-    ~RunLog();
 
     Status step(const StepRecord& record);
     Status evaluation(const EvaluationRecord& record);

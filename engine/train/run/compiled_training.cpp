@@ -30,6 +30,14 @@ std::vector<std::string> gradients_in(const graph::Graph& graph) {
     return names;
 }
 
+BatchMaker batch_maker_of(const DescribedTraining& training) {
+    const std::string& id = training.run.recipe.objective.id;
+    const Result<plugin::Registry::Entry> entry = training.run.context.registry.find(HK_OBJECTIVE_INTERFACE, id);
+    const std::string library =
+        entry.ok() && entry->manifest != nullptr ? fmt::format(" ({})", entry->manifest->library) : "";
+    return {fmt::format("objective '{}'{}", id, library), training.composition->isolated()};
+}
+
 // The kernels that the run started with, from the checkpoint, the run's folder or rank 0.
 Result<KernelRecord> kernels_before(const PreparedRun& run, const json& identity) {
     if (run.purpose == Purpose::join) {
@@ -58,7 +66,7 @@ Result<std::unique_ptr<CompiledTraining>> CompiledTraining::create(const Describ
 Status CompiledTraining::compile() {
     const TrainSection& s = run.recipe.train;
     run.context.message("compiling kernels");
-    maker_ = batch_maker();
+    maker_ = batch_maker_of(training);
     HK_ASSIGN(known, kernels_before(run, json(runtime.tuning().identity())));
     KernelChoices choices = known.by_key();
     HK_ASSIGN(graph::Graph graph, training.differentiated(s.context_length));
@@ -160,14 +168,6 @@ void CompiledTraining::take_ready_batches(data::Batcher& batcher, std::vector<da
         if (!batch.ok() || !batch.value()) return; // the last step, or an error, which every later call returns
         micro.push_back(std::move(*batch.value()));
     }
-}
-
-BatchMaker CompiledTraining::batch_maker() const {
-    const std::string& id = run.recipe.objective.id;
-    const Result<plugin::Registry::Entry> entry = run.context.registry.find(HK_OBJECTIVE_INTERFACE, id);
-    const std::string library =
-        entry.ok() && entry->manifest != nullptr ? fmt::format(" ({})", entry->manifest->library) : "";
-    return {fmt::format("objective '{}'{}", id, library), training.composition->isolated()};
 }
 
 Status CompiledTraining::set_features(program::Program& program, const data::Batch& batch) const {

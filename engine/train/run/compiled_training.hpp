@@ -37,7 +37,7 @@ public:
                                                                        std::vector<data::Batch> ready) const;
     // Takes the micro-batches of a step that are ready, without waiting: those still missing in `micro`.
     void take_ready_batches(data::Batcher& batcher, std::vector<data::Batch>& micro) const;
-    BatchMaker batch_maker() const;
+    const BatchMaker& batch_maker() const { return maker_; }
 
     Status set_features(program::Program& program, const data::Batch& batch) const; // of frozen layers, if cached
     // Sets programs and scalars for a step and, before the first one, computes the outputs of frozen layers.
