@@ -1,5 +1,6 @@
-// hekla doctor --test --bisect: finds the first operation of a graph that this device computes wrongly. Every node is compared
-// with the float64 interpreter given the device's own inputs of that node, so that an error is found where it arises.
+// hekla doctor --test --bisect: finds the first operation of a graph that this device computes wrongly. Every node is
+// compared with the float64 interpreter given the device's own inputs of that node, so that an error is found where it
+// arises.
 #pragma once
 
 #include "graph/reference.hpp"

@@ -165,8 +165,8 @@ inline std::string_view view(hk_string s) { return {s.data, static_cast<std::siz
 // as a configuration, may take long.
 bool interrupted();
 void watch_interrupts(); // a SIGHUP that is ignored (nohup) stays ignored
-// Prints nothing when a signal ends the program before its work began, for a process of a job: a launcher ends all of them
-// when one has ended, and names that one.
+// Prints nothing when a signal ends the program before its work began, for a process of a job: a launcher ends all of
+// them when one has ended, and names that one.
 void end_silently();
 // Lets the first signal end nothing from now on, for a process whose work ends when another one decides.
 void leave_interrupts_to_another();

@@ -25,7 +25,7 @@ public:
     const std::filesystem::path& path() const { return path_; }
     // As in the file, or the part of it that text_part() returns; a JSON object.
     const std::string& config_json() const { return config_json_; }
-    const std::string& model_type() const { return model_type_; }   // config's "model_type", empty if it has none
+    const std::string& model_type() const { return model_type_; } // config's "model_type", empty if it has none
     const Weights& weights() const { return weights_; }
     // Returns the files that are copied when the model is saved elsewhere: those of auxiliary_files.cpp that exist, by
     // name.

@@ -12,7 +12,8 @@ namespace hekla::model {
 // Returns read(), a Result; calls it again while good(result) is false and run_dir has other checkpoints after it than
 // before. Error: failed_precondition after 100 calls.
 template<typename Read, typename Good>
-auto read_beside_training(const std::filesystem::path& run_dir, const Read& read, const Good& good) -> decltype(read()) {
+auto read_beside_training(const std::filesystem::path& run_dir, const Read& read, const Good& good)
+    -> decltype(read()) {
     constexpr int kTries = 100; // a try is short where checkpoints are small enough to be replaced that fast
     for (int tries = 1; tries <= kTries; ++tries) {
         const Result<std::vector<int64_t>> before = list_checkpoints(run_dir);

@@ -15,8 +15,8 @@ enum class Kernels {
     training, // of a training step
 };
 
-// A kernel as `hekla doctor --kernels --json` prints it, and its assembly where innermost_loops() can read it; else "". Returns
-// one line per rule that it breaks.
+// A kernel as `hekla doctor --kernels --json` prints it, and its assembly where innermost_loops() can read it; else "".
+// Returns one line per rule that it breaks.
 std::vector<std::string> broken_rules(const nlohmann::json& kernel, std::string_view driver, Kernels kind,
                                       std::string_view assembly);
 

@@ -1,6 +1,7 @@
 // Real trained models, if the checkout has ../shared/data/pretrained: gpt_nano_sort (a minGPT, with PyTorch's tensors
 // after every block) and capp_gpt2 (GPT2LMHeadModel, with logits in float64 and greedy continuations). Each is
-// converted to a fixture folder, with and without the prefix `transformer.`, and `hekla doctor --test` must agree to 1e-5.
+// converted to a fixture folder, with and without the prefix `transformer.`, and `hekla doctor --test` must agree to
+// 1e-5.
 #include "parity/pretrained.hpp"
 
 #include <array>

@@ -1,5 +1,5 @@
-// `hekla doctor --test`, run as by a user: every fixture in the float64 interpreter and on this device, and the contents of
-// the JSON. HEKLA_PROGRAM is the program, HEKLA_SOURCE_DIR contains the fixtures.
+// `hekla doctor --test`, run as by a user: every fixture in the float64 interpreter and on this device, and the
+// contents of the JSON. HEKLA_PROGRAM is the program, HEKLA_SOURCE_DIR contains the fixtures.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>

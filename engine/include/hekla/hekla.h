@@ -211,8 +211,8 @@ typedef struct hk_score {
     double value;
 } hk_score;
 
-// What a step computed for a value that a plugin names with tap(). Mean, deviation, minimum and maximum are those of its
-// finite elements; NaN where it has none.
+// What a step computed for a value that a plugin names with tap(). Mean, deviation, minimum and maximum are those of
+// its finite elements; NaN where it has none.
 typedef struct hk_tap {
     // sizeof(hk_tap).
     uint32_t struct_size;
@@ -261,8 +261,8 @@ typedef struct hk_train_step {
     double seconds;
     // Tokens of the step divided by `seconds`.
     double tokens_per_second;
-    // Floating-point operations per second as a fraction of the device's measured peak, 0 to 1; 0: not known. The peak is
-    // that of float32, or of the matrix units if the run trains in 16 bits on them.
+    // Floating-point operations per second as a fraction of the device's measured peak, 0 to 1; 0: not known. The peak
+    // is that of float32, or of the matrix units if the run trains in 16 bits on them.
     double share_of_peak;
     // Estimated time until the last step, in seconds, without evaluations.
     double remaining_seconds;
@@ -286,8 +286,8 @@ typedef struct hk_train_step {
     const hk_tap* taps;
     // Number of taps.
     uint64_t tap_count;
-    // Passes over the training data so far: examples that were read divided by examples; 0 for objectives that learn from
-    // rollouts.
+    // Passes over the training data so far: examples that were read divided by examples; 0 for objectives that learn
+    // from rollouts.
     double epoch;
     // Device memory of the training's context, in bytes.
     uint64_t device_bytes;
@@ -384,15 +384,15 @@ typedef struct hk_evaluate_options {
     void(HK_ABI* score)(void* user, const hk_score* score);
     // Takes the prediction of one example as a JSON object, in the order of the data. May be null.
     void(HK_ABI* prediction)(void* user, uint64_t example, hk_string json);
-    // Trained adapters, as hk_generate_options.adapters, that are evaluated instead of the recipe's own: on the model of
-    // model.from if the recipe has [adapter] or [adapters], and on what its run has trained otherwise. A head that was
-    // trained with the only adapter is used. Null (default): none.
+    // Trained adapters, as hk_generate_options.adapters, that are evaluated instead of the recipe's own: on the model
+    // of model.from if the recipe has [adapter] or [adapters], and on what its run has trained otherwise. A head that
+    // was trained with the only adapter is used. Null (default): none.
     const hk_string* adapters;
     // Number of adapters.
     uint64_t adapter_count;
     // Takes, once, how the recipe's [combine] weighs adapters, as a JSON object: {"sites": [{"site": "layer.0.attn",
-    // "of": ["a", "b"], "decoder": false, "mean": [0.3, 0.7]}], "rows": [{"tokens": ["a ", "text"], "decoder_tokens": [],
-    // "weights": [[[0.2, 0.8], [0.4, 0.6]]]}]}: at each site the mean over all tokens that are not padding; of some
+    // "of": ["a", "b"], "decoder": false, "mean": [0.3, 0.7]}], "rows": [{"tokens": ["a ", "text"], "decoder_tokens":
+    // [], "weights": [[[0.2, 0.8], [0.4, 0.6]]]}]}: at each site the mean over all tokens that are not padding; of some
     // rows the weights by site, token and adapter (one token where they are of whole rows). Not called where nothing is
     // weighed. Null (default): not computed.
     void(HK_ABI* routing)(void* user, hk_string json);
@@ -485,30 +485,32 @@ typedef struct hk_generate_options {
     void* user;
     // Takes text as it is generated; `row` counts prompts from 0. With beams, whole rows at the end. May be null.
     void(HK_ABI* text)(void* user, uint64_t row, hk_string text);
-    // Called before each part of the prompts (up to some hundred tokens of a row), and then before tokens are chosen: before
-    // every one that the host chooses (beams, `reference`, repetition_penalty, no_repeat_ngram_size, a model with dozens
-    // of ids that end a text or are suppressed); otherwise before as many as the device chooses at once, which take about
-    // 15 ms together, or before one that takes longer. Nonzero ends the call with the text so far. May be null.
+    // Called before each part of the prompts (up to some hundred tokens of a row), and then before tokens are chosen:
+    // before every one that the host chooses (beams, `reference`, repetition_penalty, no_repeat_ngram_size, a model
+    // with dozens of ids that end a text or are suppressed); otherwise before as many as the device chooses at once,
+    // which take about 15 ms together, or before one that takes longer. Nonzero ends the call with the text so far. May
+    // be null.
     int32_t(HK_ABI* stop)(void* user);
-    // How weight matrices, and the keys and values of past tokens, are stored on the device: 0 float32 (default), 1 float16,
-    // 2 bfloat16 (half the memory).
+    // How weight matrices, and the keys and values of past tokens, are stored on the device: 0 float32 (default), 1
+    // float16, 2 bfloat16 (half the memory).
     int32_t weights;
     // Nonzero: `text` gets each prompt first. Default 0. Encoder-decoders ignore it, as they do not continue the
     // prompt.
     int32_t echo_prompt;
     // Trained adapters on the model, "NAME=FOLDER" or "NAME=FOLDER:SCALE": the folders of runs, of PEFT or of
     // AdapterHub; SCALE multiplies what the adapter adds. Keys of a recipe's [combine] among them choose how they act
-    // together: "combine.how=arrow(a, b)", "combine.top_k=1". Without, all add up. What was trained with the only adapter,
-    // such as a head "lm", is used too; with several it is an error. Null (default): none but those of the model's folder.
+    // together: "combine.how=arrow(a, b)", "combine.top_k=1". Without, all add up. What was trained with the only
+    // adapter, such as a head "lm", is used too; with several it is an error. Null (default): none but those of the
+    // model's folder.
     const hk_string* adapters;
     // Number of adapters.
     uint64_t adapter_count;
-    // The name of each prompt's adapter, "" for none: prompt_count of them. In a session they hold for all prompts. Null
-    // (default): all adapters act on all prompts.
+    // The name of each prompt's adapter, "" for none: prompt_count of them. In a session they hold for all prompts.
+    // Null (default): all adapters act on all prompts.
     const hk_string* prompt_adapters;
-    // Slots for LoRA adapters, 1 or more, of which every prompt uses one or none, and which a session can fill and choose
-    // while it generates (hk_session_adapter_put). `adapters` are in the first of them. 0 (default): none; each of
-    // `adapters` has memory of its own. An exported file has the slots that it was exported with (`hekla export
+    // Slots for LoRA adapters, 1 or more, of which every prompt uses one or none, and which a session can fill and
+    // choose while it generates (hk_session_adapter_put). `adapters` are in the first of them. 0 (default): none; each
+    // of `adapters` has memory of its own. An exported file has the slots that it was exported with (`hekla export
     // --adapter-slots`): this, and the next two unless they are 0 and "", are the same.
     int32_t adapter_slots;
     // Rank of the slots: the largest that an adapter may have. 0 (default): that of `adapters`, or 16 without any.
@@ -516,8 +518,8 @@ typedef struct hk_generate_options {
     // Modules that have slots: ends of their names with commas between them ("c_attn,c_proj"), or "all-linear": all of
     // the body. "" (default): those of `adapters`, or "all-linear" without any.
     hk_string adapter_targets;
-    // Not "": each prompt is a JSON list of messages, [{"role": "user", "content": "Hello"}], which a chat template writes
-    // as text, and the answer of the assistant ends at the end of its turn. "auto": the model's own template
+    // Not "": each prompt is a JSON list of messages, [{"role": "user", "content": "Hello"}], which a chat template
+    // writes as text, and the answer of the assistant ends at the end of its turn. "auto": the model's own template
     // (chat_template.jinja, or "chat_template" of tokenizer_config.json); otherwise a file with one, or chatml, llama2,
     // llama3, zephyr, mistral, gemma, phi3 or alpaca. Default "": prompts are texts.
     hk_string chat_template;
@@ -554,8 +556,8 @@ HK_EXPORT int32_t hk_generate(hk_context context, const hk_generate_options* opt
 #define HK_POOLING_FIRST ((int32_t)1) // the vector of the first token ([CLS])
 #define HK_POOLING_LAST ((int32_t)2)  // the vector of the last token
 #define HK_POOLING_MEAN ((int32_t)3)  // the mean over all tokens
-// as the model has it: the modules of a folder of sentence-transformers (modules.json: pooling, dense layers, normalization);
-// of any other model, and of any other port than "hidden", the mean
+// as the model has it: the modules of a folder of sentence-transformers (modules.json: pooling, dense layers,
+// normalization); of any other model, and of any other port than "hidden", the mean
 #define HK_POOLING_MODEL ((int32_t)4)
 
 // What to embed, and who takes the results: texts, rows of token ids (after the texts, where both are given), or one
