@@ -45,6 +45,10 @@ id = "distill"
     CHECK(has(succeed(place.run({"inspect", "distill.toml"})).out, "parameters"));
     const Ran trained = succeed(place.run({"train", "distill.toml"}));
     CHECK(has(trained.err, "teacher teacher: "));
+    // The folder has no teacher: the published class's objective is described, and the log names both.
+    const Ran described = succeed(place.run({"inspect", "student", "--graph", "text", "--length", "16"}));
+    CHECK(has(described.out, "distilbert.embeddings.word_embeddings.weight"));
+    CHECK(has(described.err, "the objective it was trained with, distill, reads more than the folder contains"));
     const auto names = [&](const std::string& file) { return succeed(place.run({"inspect", file, "--json"})).out; };
     CHECK(!has(names("student/model.safetensors"), "teacher"));
     CHECK(!has(names("student/checkpoint-4/optimizer.safetensors"), "teacher"));
