@@ -64,12 +64,18 @@ int64_t integer() {
 }
 int32_t small() { return static_cast<int32_t>(below(5)) - 1; }
 int64_t length() { return one_in(8) ? integer() : static_cast<int64_t>(1 + below(8)); }
+// A struct of a host that was compiled with a longer version of it.
+constexpr uint32_t kAppended = 64;
+template<class T>
+struct Longer : T {
+    unsigned char appended[kAppended] = {};
+};
 // Usually the size of the struct.
 template<class T>
 uint32_t size_of() {
     constexpr auto kSize = static_cast<uint32_t>(sizeof(T));
     const uint64_t chosen = below(60);
-    return chosen == 0 ? 0 : chosen == 1 ? kSize - 8 : chosen == 2 ? kSize + 64 : kSize;
+    return chosen == 0 ? 0 : chosen == 1 ? kSize - 8 : chosen == 2 ? kSize + kAppended : kSize;
 }
 template<class T>
 T* sometimes_null(T* value) {
@@ -183,7 +189,7 @@ int32_t stop_at_once(void*) { return 1; }
 void create_context() {
     if (g_contexts.all_there() && !one_in(20)) return;
     const hk_string folder = view(g_place.plugins);
-    hk_context_options options{};
+    Longer<hk_context_options> options{};
     options.struct_size = size_of<hk_context_options>();
     options.plugin_folders = one_in(30) ? nullptr : &folder;
     options.plugin_folder_count = options.plugin_folders != nullptr ? 1 : 0;
@@ -206,7 +212,7 @@ void destroy_context() {
 
 void generate() {
     const hk_string prompts[] = {view("line 1"), view("of the text"), view("")};
-    hk_generate_options options;
+    Longer<hk_generate_options> options;
     hk_generate_defaults(&options);
     options.struct_size = size_of<hk_generate_options>();
     options.model = any_model();
@@ -229,12 +235,12 @@ void generate() {
     options.stop = options.max_new_tokens > 50 ? stop_at_once : one_in(3) ? nullptr : hear_stop;
     const Call call;
     if (one_in(4)) {
-        hk_generate_result result{};
+        Longer<hk_generate_result> result{};
         result.struct_size = size_of<hk_generate_result>();
         call.check("hk_generate", hk_generate(g_contexts.any(), &options, one_in(2) ? nullptr : &result, call));
         return;
     }
-    hk_session_options own{};
+    Longer<hk_session_options> own{};
     own.struct_size = size_of<hk_session_options>();
     if (one_in(4)) own.microseconds = real();
     if (one_in(6)) own.length = length();
@@ -246,12 +252,13 @@ void generate() {
 
 void forward() {
     const hk_string ports[] = {view("logits"), view("hidden")};
-    hk_forward_options options{};
+    Longer<hk_forward_options> options{};
     options.struct_size = size_of<hk_forward_options>();
     options.model = any_model();
     options.rows = one_in(8) ? integer() : static_cast<int64_t>(1 + below(2));
     options.length = one_in(8) ? integer() : 8;
-    if (options.rows > 64 || options.length > 64 || options.rows * options.length > kMostIds) {
+    const bool many = options.rows > 0 && options.length > kMostIds / options.rows;
+    if (options.rows > 64 || options.length > 64 || many) {
         options.rows = INT64_MAX; // is refused; passes of sessions read no more than there are ids here
         options.length = INT64_MAX;
     }
@@ -272,7 +279,7 @@ void train() {
     const std::string folder = "output.dir=" + g_place.folder + "/run-" + std::to_string(below(4));
     const hk_string overrides[] = {view(folder), view("train.max_steps=4"),
                                    view(one_in(20) ? "train.no=1" : "train.seed=1")};
-    hk_train_options options{};
+    Longer<hk_train_options> options{};
     options.struct_size = size_of<hk_train_options>();
     options.recipe = one_in(20) ? view("/nowhere.toml") : view(g_place.recipe);
     options.overrides = overrides;
@@ -282,7 +289,7 @@ void train() {
     options.stop = hear_stop;
     const Call call;
     if (one_in(8)) {
-        hk_train_result result{};
+        Longer<hk_train_result> result{};
         result.struct_size = size_of<hk_train_result>();
         call.check("hk_train", hk_train(g_contexts.any(), &options, sometimes_null(&result), call));
         return;
@@ -295,7 +302,7 @@ void train() {
 void evaluate() {
     const std::string folder = "output.dir=" + g_place.model;
     const hk_string overrides[] = {view(folder)};
-    hk_evaluate_options options{};
+    Longer<hk_evaluate_options> options{};
     options.struct_size = size_of<hk_evaluate_options>();
     options.recipe = view(g_place.recipe);
     options.overrides = overrides;
@@ -322,7 +329,7 @@ void predict() {
 
 void embed() {
     const hk_string texts[] = {view("line 1"), view("of the text")};
-    hk_embed_options options;
+    Longer<hk_embed_options> options;
     hk_embed_defaults(&options);
     options.struct_size = size_of<hk_embed_options>();
     options.model = any_model();
@@ -335,7 +342,7 @@ void embed() {
 }
 
 void plan() {
-    hk_plan_options options{};
+    Longer<hk_plan_options> options{};
     options.struct_size = size_of<hk_plan_options>();
     options.mode = small();
     options.model = any_model();
@@ -365,10 +372,10 @@ void pass() {
 }
 
 void advance() {
-    hk_advance how{};
+    Longer<hk_advance> how{};
     how.struct_size = size_of<hk_advance>();
     how.microseconds = one_in(4) ? real() : 2000.0;
-    hk_advanced out{};
+    Longer<hk_advanced> out{};
     out.struct_size = size_of<hk_advanced>();
     const Call call;
     call.check("hk_session_advance",
@@ -376,7 +383,7 @@ void advance() {
 }
 
 void wait() {
-    hk_session_info info{};
+    Longer<hk_session_info> info{};
     info.struct_size = size_of<hk_session_info>();
     const Call call;
     call.check("hk_session_wait",
@@ -423,13 +430,13 @@ void release_device() {
 void replace_callbacks() {
     const Call call;
     if (one_in(4)) {
-        hk_context_callbacks callbacks{};
+        Longer<hk_context_callbacks> callbacks{};
         callbacks.struct_size = size_of<hk_context_callbacks>();
         call.check("hk_context_replace_callbacks",
                    hk_context_replace_callbacks(g_contexts.any(), sometimes_null(&callbacks), call));
         return;
     }
-    hk_session_callbacks callbacks{};
+    Longer<hk_session_callbacks> callbacks{};
     callbacks.struct_size = size_of<hk_session_callbacks>();
     callbacks.text = one_in(2) ? nullptr : hear_text;
     callbacks.step = one_in(2) ? nullptr : hear_step;
@@ -441,7 +448,7 @@ void replace_callbacks() {
 }
 
 void look_at_tensors() {
-    hk_tensor tensor{};
+    Longer<hk_tensor> tensor{};
     tensor.struct_size = size_of<hk_tensor>();
     const Call call;
     const auto skip = [](void*, const hk_parameter*) {};
@@ -461,7 +468,7 @@ void look_at_tensors() {
 }
 
 void pump() {
-    hk_pumped pumped{};
+    Longer<hk_pumped> pumped{};
     pumped.struct_size = size_of<hk_pumped>();
     const Call call;
     call.check("hk_context_pump", hk_context_pump(g_contexts.any(), below(3'000'000), sometimes_null(&pumped), call));
@@ -498,7 +505,7 @@ void use_adapters() {
 void use_models() {
     const Call call;
     hk_model made{};
-    hk_model_info info{};
+    Longer<hk_model_info> info{};
     info.struct_size = size_of<hk_model_info>();
     const auto take_ids = [](void*, const int32_t*, uint64_t) {};
     const auto take_text = [](void*, hk_string) {};
@@ -526,7 +533,7 @@ void use_models() {
 
 void look_at_devices() {
     const Call call;
-    hk_device_limits limits{};
+    Longer<hk_device_limits> limits{};
     limits.struct_size = size_of<hk_device_limits>();
     switch (below(5)) {
     case 0: static_cast<void>(hk_version()); break;
@@ -540,7 +547,7 @@ void look_at_devices() {
         break;
     default: {
         hk_device_requirements needs{below(UINT64_MAX)};
-        hk_device_requirement one{};
+        Longer<hk_device_requirement> one{};
         one.struct_size = size_of<hk_device_requirement>();
         static_cast<void>(hk_device_requirements_count(needs));
         call.check("hk_device_requirements_get", hk_device_requirements_get(needs, below(9), &one, call));
@@ -641,7 +648,7 @@ bool write_recipe() {
 // Trains the model and the adapter that the calls use.
 bool prepare() {
     const hk_string folder = view(g_place.plugins);
-    hk_context_options options{};
+    Longer<hk_context_options> options{};
     options.struct_size = sizeof options;
     options.plugin_folders = &folder;
     options.plugin_folder_count = 1;
@@ -652,7 +659,7 @@ bool prepare() {
     int32_t code = hk_context_create(&options, &context, error);
     for (const std::string& recipe : {g_place.recipe, g_place.at("adapter.toml")}) {
         if (code != HK_OK) break;
-        hk_train_options training{};
+        Longer<hk_train_options> training{};
         training.struct_size = sizeof training;
         training.recipe = view(recipe);
         code = hk_train(context, &training, nullptr, error);
