@@ -273,7 +273,7 @@ Result<ForwardSession::Ids> ForwardSession::ids_of(const int32_t* ids, const uin
 
 Status ForwardSession::prepared() const {
     HK_TRY(failed_);
-    return phase_ == Phase::preparing ? not_prepared() : Status();
+    return phase_ == Phase::preparing ? not_prepared() : has_memory();
 }
 
 Status ForwardSession::tensor(const std::string& name, hk_tensor& out) {

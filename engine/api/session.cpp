@@ -334,9 +334,14 @@ Status Session::wait_without_memory() {
 }
 
 Status Session::evict_and_wait() {
+    {
+        const std::lock_guard guard(mutex_);
+        evicting_ = true;
+    }
     Status evicted = runtime_->evict_device_memory();
-    if (evicted.code() == Code::internal) return evicted;
     std::unique_lock lock(mutex_);
+    evicting_ = false;
+    if (evicted.code() == Code::internal) return evicted;
     answer(requests_.release, evicted);
     queue_->set_suspended({});
     if (evicted.ok()) {
@@ -408,6 +413,12 @@ void Session::destroy() {
 
 Status Session::not_prepared() const {
     return failed_precondition("the session prepares: wait until it has prepared (hk_session_wait)");
+}
+
+Status Session::has_memory() const {
+    if (!evicting_ && phase_ != Phase::released) return {};
+    return failed_precondition("the session's memory is released: hk_session_restore_memory brings it back, to other "
+                               "addresses");
 }
 
 Status Session::no_passes() const {

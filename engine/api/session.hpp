@@ -132,6 +132,7 @@ protected:
     std::map<std::string, double, std::less<>> scalars(); // those that the host has set
     CallEnvironment environment();
     Status not_prepared() const; // mutex_ is held
+    Status has_memory() const;   // mutex_ is held; an error while memory is evicted, whose buffers move
     Status no_passes() const;
     Status no_slots() const;
     const std::shared_ptr<Context>& context() const { return context_; }
@@ -145,6 +146,7 @@ protected:
     Phase phase_ = Phase::preparing;
     Status failed_;
     bool stopped_ = false; // ended by a request or the stop callback
+    bool evicting_ = false;
 
 private:
     // A call of release_memory() or restore_memory() that waits for its answer. Each caller has its own.

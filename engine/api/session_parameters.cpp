@@ -48,6 +48,7 @@ Status Session::parameter(const std::string& name, int32_t what, hk_tensor& out)
             fmt::format("what is {}, expected 0 to {} (HK_PARAMETER_*)", what, HK_PARAMETER_SECOND_MOMENT));
     const std::lock_guard guard(mutex_);
     HK_ASSIGN(const program::ParameterStore* store, parameter_store());
+    HK_TRY(has_memory());
     const program::ParameterEntry* entry = store->find(name);
     if (entry == nullptr) return not_found(fmt::format("there is no parameter '{}'", name));
     const auto arena = static_cast<program::StoreArena>(what);

@@ -15,7 +15,7 @@
 
 namespace model_test {
 
-using namespace hekla::testing;
+using namespace hekla::test;
 namespace fs = std::filesystem;
 
 namespace {
@@ -28,9 +28,6 @@ std::string text_of(hk_string s) { return {s.data, static_cast<std::size_t>(s.si
 // A folder with a recipe for a small GPT-2 on a few lines.
 struct Lines {
     Lines() {
-        std::string name = (fs::temp_directory_path() / "hekla_model_test_XXXXXX").string();
-        REQUIRE(mkdtemp(name.data()) != nullptr);
-        folder = name;
         std::ofstream text(folder / "text.txt");
         for (int i = 0; i < 200; ++i) text << "line " << i * i % 97 << " of the text, and some more\n";
         std::ofstream(folder / "recipe.toml")
@@ -41,8 +38,7 @@ struct Lines {
                "eval_steps = 0\nmax_grad_norm = 0.0\nfreeze = [\"transformer.wpe.*\"]\n[output]\ndir = "
             << (folder / "run") << "\n";
     }
-    ~Lines() { fs::remove_all(folder); }
-    fs::path folder;
+    TestFolder folder;
 };
 
 // Reads a tensor through a copy on the device.
@@ -312,6 +308,15 @@ TEST_CASE("gradients of a training on the device, then the trained model: its to
             }
         }
         CHECK(furthest < 1e-4);
+        // Released memory has no place, and restored memory another one, with the same content.
+        REQUIRE(hk_session_release_memory(session, 60 * kSecond, error) == HK_OK);
+        CHECK(hk_session_parameter(session, view(gain), HK_PARAMETER_VALUE, &tensor, error) == HK_FAILED_PRECONDITION);
+        CHECK_MESSAGE(error.says("hk_session_restore_memory"), error.message());
+        CHECK(hk_session_tensor(session, view("logits"), &tensor, error) == HK_FAILED_PRECONDITION);
+        CHECK(hk_session_tensors(session, &all, take_name, error) == HK_FAILED_PRECONDITION);
+        REQUIRE(hk_session_restore_memory(session, error) == HK_OK);
+        CHECK(parameter(gain) == weight);
+        CHECK(port("lens.1") == lens);
         hk_session_destroy(session);
         host.of<PFN_vkDeviceWaitIdle>("vkDeviceWaitIdle")(host.device);
     }

@@ -109,11 +109,12 @@ HK_EXPORT int32_t hk_session_tensors(hk_session session, void* user,
 HK_EXPORT int32_t hk_session_parameters(hk_session session, void* user,
                                         void(HK_ABI* give)(void* user, const hk_parameter* parameter), hk_error* error);
 // Describes where a tensor of a parameter (`what`: HK_PARAMETER_*) is on the device. It belongs to Hekla, and is for
-// reading only. In a session for passes it does not change until the session is destroyed. In a training it changes
-// with every advance, and does not exist after the training ended. While the training's `step` callback runs, it cannot
-// end, and values and gradients are those of that step: a host that reads them on the device does so in the callback,
-// and waits there. Errors: no such parameter; it has no gradient, because it is not trained; the session has not
-// prepared, or has ended. [any-thread]
+// reading only. In a session for passes it does not change until the session is destroyed or its memory is
+// released. In a training it changes with every advance, and does not exist after the training ended. While the
+// training's `step` callback runs, it cannot end, and values and gradients are those of that step: a host that reads
+// them on the device does so in the callback, and waits there. Errors: no such parameter; it has no gradient, because
+// it is not trained; the session has not prepared, has ended, or its memory is released (hk_session_release_memory).
+// [any-thread]
 HK_EXPORT int32_t hk_session_parameter(hk_session session, hk_string name, int32_t what, hk_tensor* out,
                                        hk_error* error);
 

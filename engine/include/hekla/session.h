@@ -225,7 +225,8 @@ HK_EXPORT int32_t hk_session_pass_pair(hk_session session, const int32_t* ids, c
                                        const int32_t* decoder_ids, hk_error* error);
 // Describes where a field or port is, once the session has prepared. Its content is the host's while the session is
 // idle. A host that reads it on the device waits for the signal of the advance in which the pass ended, or reads it
-// later in the same queue where that advance was recorded into a command buffer. [any-thread]
+// later in the same queue where that advance was recorded into a command buffer. Errors: no such field or port; the
+// session has not prepared, or its memory is released. [any-thread]
 HK_EXPORT int32_t hk_session_tensor(hk_session session, hk_string name, hk_tensor* out, hk_error* error);
 
 // Sets the next prompts of a generation: as many as the first time. Text that is still being generated ends there.
@@ -351,9 +352,10 @@ HK_EXPORT int32_t hk_session_replace_callbacks(hk_session session, const hk_sess
 // memory is evicted already. Errors, without any change: HK_CANCELLED: the session was still busy after `nanoseconds`
 // (on the CPU, or with a lease); HK_OUT_OF_MEMORY on the host. [any-thread], not from a callback of the session
 HK_EXPORT int32_t hk_session_release_memory(hk_session session, uint64_t nanoseconds, hk_error* error);
-// Restores the memory of a session, which continues with the same bits. Ports and fields in Hekla's buffers have other
-// addresses afterwards (hk_session_tensor). Waits until it is done. Succeeds where the memory was not evicted. Errors:
-// HK_OUT_OF_MEMORY: it stays evicted, call it again. [any-thread], not from a callback of the session
+// Restores the memory of a session, which continues with the same bits. Ports, fields in Hekla's buffers and parameters
+// have other addresses afterwards (hk_session_tensor, hk_session_parameter). Waits until it is done. Succeeds where the
+// memory was not evicted. Errors: HK_OUT_OF_MEMORY: it stays evicted, call it again. [any-thread], not from a callback
+// of the session
 HK_EXPORT int32_t hk_session_restore_memory(hk_session session, hk_error* error);
 
 // Ends a training after its step, with a checkpoint, or a generation after its token, as their stop callbacks do. The
