@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Embeds Hekla using only an installed tree: installed.sh BUILD short|long. The examples are copied into an empty folder
 # and built with one command each; a CMake project finds the package; the library depends only on the C and C++ runtime
-# and exports only hk_*. long: also adapters in slots, and agents that learn.
+# and exports only hk_*. long: also adapters in slots, agents that learn, and all of it in a host with a decimal comma,
+# rounding upward and a signal every millisecond.
 set -euo pipefail
 build=$(cd "$1" && pwd)
 mode=$2
@@ -106,6 +107,32 @@ if [ "$mode" = long ]; then
   ./learn_in_game lessons 200000 agents.ppm >game || fail "learn_in_game: $(cat game)"
   [[ $(tail -n 1 game) =~ in\ [0-9]+\ %\ of\ their\ moves,\ at\ the\ end\ in\ (6|7|8|9|10)[0-9] ]] || fail "the agents learnt nothing: $(cat game)"
   [ "$(head -c 2 agents.ppm)" = P6 ] || fail "learn_in_game drew nothing"
+
+  # Every example again, disturbed: the same results.
+  cc -std=gnu11 -Wall -Wextra -Werror -shared -fPIC "$tests/disturbed_host.c" -o disturbed_host.so -lm
+  mkdir locales && localedef -i de_DE -f UTF-8 locales/de_DE.UTF-8 || fail "de_DE.UTF-8 cannot be made: install locales"
+  disturbed() { # disturbed COMMAND...: its output; errors and the report are in `disturbances`
+    LOCPATH=$PWD/locales LD_PRELOAD=$PWD/disturbed_host.so "$@" 2>disturbances || fail "disturbed, $1 fails: $(cat disturbances)"
+    [ "$(tail -n 1 disturbances)" = 'disturbed host: signals came, 0 on threads of Hekla; rounding kept; comma kept' ] ||
+      fail "disturbed, $1: $(cat disturbances)"
+  }
+  [ "$(disturbed ./embed_minimal model 'line ')" = "$said" ] || fail "disturbed, embed_minimal writes another text"
+  [ "$(disturbed ./embed_static app.hekla 'line ')" = "$said" ] || fail "disturbed, embed_static writes another text"
+  for opened in model app.hekla; do
+    disturbed ./embed_inference $opened 'line ' 2000 >again
+    cmp -s again said || fail "disturbed, embed_inference $opened writes another text: $(cat again)"
+  done
+  sed 's/"model"/"in_app"/' recipe.toml >in_app.toml
+  disturbed ./embed_inference in_app.toml train 2000 >again
+  disturbed ./adapters_host model adapter model >again
+  cmp -s again rows || fail "disturbed, adapters_host writes another text: $(cat again)"
+  disturbed ./learn_in_game lessons-disturbed 200000 >again
+  [[ $(tail -n 1 again) =~ in\ [0-9]+\ %\ of\ their\ moves,\ at\ the\ end\ in\ (6|7|8|9|10)[0-9] ]] || fail "disturbed, the agents learnt nothing: $(cat again)"
+  # The program that is installed with the library is a host, too.
+  disturbed "$work/hekla/bin/hekla" train recipe.toml output.dir=in_program >again
+  for run in in_app in_program; do
+    cmp -s $run/model.safetensors model/model.safetensors || fail "disturbed, a training has other weights: $run"
+  done
 fi
 if ./embed_minimal nowhere 'line ' 2>error; then fail "a model that is not there is no error"; fi
 grep -q nowhere error || fail "what is missing is not named: $(cat error)"
