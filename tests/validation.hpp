@@ -4,11 +4,11 @@
 #include <cstdlib>
 #include <string_view>
 
-namespace hekla::testing {
+namespace hekla::test {
 
 inline bool is_validation_off() {
     const char* given = std::getenv("HEKLA_TEST_VALIDATION");
     return given != nullptr && std::string_view(given) == "off";
 }
 
-} // namespace hekla::testing
+} // namespace hekla::test

@@ -6,7 +6,7 @@ set(apps_filter "--source-file-exclude=${of_adapters}")
 hekla_test(apps hekla_gpu hekla_model hekla::json)
 add_test(NAME apps_adapters COMMAND test_apps --duration=true --test-suite-exclude=long "--source-file=${of_adapters}")
 set_tests_properties(apps_adapters PROPERTIES TIMEOUT 1800)
-target_sources(test_apps PRIVATE ${hekla_SOURCE_DIR}/apps/hekla/progress_line.cpp)
+target_sources(test_apps PRIVATE support/program.cpp ${hekla_SOURCE_DIR}/apps/hekla/progress_line.cpp)
 target_include_directories(test_apps PRIVATE ${hekla_SOURCE_DIR}/apps/hekla)
 add_dependencies(test_apps hekla)
 target_compile_definitions(test_apps PRIVATE HEKLA_PROGRAM="$<TARGET_FILE:hekla>"

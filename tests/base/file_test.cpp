@@ -1,5 +1,6 @@
 // Files: reading anything else fails immediately, and a written file is complete or absent.
 #include "base/file.hpp"
+#include "support/test_folder.hpp"
 
 #include <chrono>
 #include <cstdlib>
@@ -7,29 +8,10 @@
 #include <sys/stat.h>
 
 using namespace hekla;
+using namespace hekla::test;
 namespace fs = std::filesystem;
 
 namespace {
-
-class Folder {
-public:
-    Folder() {
-        std::string name = (fs::temp_directory_path() / "hekla-base-XXXXXX").string();
-        REQUIRE(::mkdtemp(name.data()) != nullptr);
-        path_ = name;
-    }
-    ~Folder() {
-        std::error_code ignored;
-        fs::remove_all(path_, ignored);
-    }
-    Folder(const Folder&) = delete;
-    Folder& operator=(const Folder&) = delete;
-    fs::path operator/(const char* name) const { return path_ / name; }
-    const fs::path& path() const { return path_; }
-
-private:
-    fs::path path_;
-};
 
 bool says(const Status& status, const std::string& text) {
     INFO(status.message());
@@ -39,7 +21,7 @@ bool says(const Status& status, const std::string& text) {
 } // namespace
 
 TEST_CASE("a pipe, a folder, a device and a missing file are rejected immediately, by name") {
-    const Folder folder;
+    const TestFolder folder;
     const fs::path pipe = folder / "pipe";
     REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
     for (const bool mapped : {false, true}) {
@@ -57,7 +39,7 @@ TEST_CASE("a pipe, a folder, a device and a missing file are rejected immediatel
 }
 
 TEST_CASE("a written file reads back completely, with no leftovers next to it") {
-    const Folder folder;
+    const TestFolder folder;
     const fs::path file = folder / "file";
     for (const std::string& content : {std::string("one"), std::string(), std::string(100'000, 'x')}) {
         REQUIRE(write_file_atomically(file, content).ok());
@@ -77,7 +59,7 @@ TEST_CASE("a written file reads back completely, with no leftovers next to it") 
 }
 
 TEST_CASE("only temporaries of killed writers are removed") {
-    const Folder folder;
+    const TestFolder folder;
     const fs::path file = folder / "model.hekla";
     const auto old = [&](const char* name) {
         REQUIRE(write_file_atomically(folder / name, "half").ok());
@@ -106,14 +88,14 @@ TEST_CASE("only temporaries of killed writers are removed") {
 }
 
 TEST_CASE("a file above the size limit is rejected before it is read") {
-    const Folder folder;
+    const TestFolder folder;
     REQUIRE(write_file_atomically(folder / "file", "12345").ok());
     CHECK(read_file(folder / "file", 5).value() == "12345");
     CHECK(says(read_file(folder / "file", 4).status(), "file: is 5 bytes long, at most 4 were expected"));
 }
 
 TEST_CASE("a new file has the mode that the umask leaves") {
-    const Folder folder;
+    const TestFolder folder;
     for (const mode_t mask : {mode_t{0022}, mode_t{0077}, mode_t{0002}}) {
         const mode_t before = ::umask(mask);
         const Status written = write_file_atomically(folder / "file", "text");

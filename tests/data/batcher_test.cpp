@@ -1,4 +1,4 @@
-#include "support.hpp"
+#include "text/support.hpp"
 
 #include "data/batcher.hpp"
 #include "data/token_view.hpp"
@@ -13,7 +13,7 @@
 
 using namespace hekla;
 using namespace hekla::data;
-using namespace hekla::data::testing;
+using namespace hekla::test;
 
 namespace {
 

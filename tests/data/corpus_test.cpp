@@ -1,4 +1,4 @@
-#include "support.hpp"
+#include "text/support.hpp"
 
 #include "data/corpus.hpp"
 #include "data/text_chunks.hpp"
@@ -8,7 +8,7 @@
 
 using namespace hekla;
 using namespace hekla::data;
-using namespace hekla::data::testing;
+using namespace hekla::test;
 namespace fs = std::filesystem;
 
 namespace {
@@ -25,7 +25,7 @@ std::vector<int32_t> all(const TokenView& view) {
     return tokens;
 }
 
-CorpusOptions options_for(const TemporaryFolder& folder, std::vector<std::string> inputs) {
+CorpusOptions options_for(const TestFolder& folder, std::vector<std::string> inputs) {
     CorpusOptions options;
     options.inputs = std::move(inputs);
     options.cache_folder = folder.path() / "cache";
@@ -41,7 +41,7 @@ std::vector<std::string> names(const std::vector<fs::path>& files, const fs::pat
 } // namespace
 
 TEST_CASE("text files: files, folders, patterns, each once and in order") {
-    const TemporaryFolder folder;
+    const TestFolder folder;
     const fs::path root = folder.path();
     fs::create_directories(root / "b/deep/er");
     fs::create_directories(root / ".git");
@@ -72,7 +72,7 @@ TEST_CASE("text files: files, folders, patterns, each once and in order") {
 TEST_CASE("corpus: equals encoding the whole text, for any chunk size and number of threads") {
     const std::string content =
         random_text(1, 6000) + "<|endoftext|>" + random_text(2, 6000) + std::string(3000, 'a') + " end";
-    const TemporaryFolder folder;
+    const TestFolder folder;
     const std::string path = folder.write("text.txt", content).string();
     const auto tokenizer = bpe(content);
     const std::vector<int32_t> expected = must(tokenizer->encode(content));
@@ -92,7 +92,7 @@ TEST_CASE("corpus: equals encoding the whole text, for any chunk size and number
 
 TEST_CASE("corpus: the second time it is read from the cache; another text or tokenizer creates another file") {
     const std::string content = random_text(3, 5000);
-    const TemporaryFolder folder;
+    const TestFolder folder;
     const std::string path = folder.write("text.txt", content).string();
     const CorpusOptions options = options_for(folder, {path});
     const auto tokenizer = bpe(content);
@@ -130,7 +130,7 @@ TEST_CASE("corpus: the second time it is read from the cache; another text or to
 }
 
 TEST_CASE("corpus: files are separated by the end-of-text token, if there is one") {
-    const TemporaryFolder folder;
+    const TestFolder folder;
     folder.write("a.txt", "one two ");
     folder.write("b.txt", "");
     folder.write("c.txt", "three");
@@ -148,7 +148,7 @@ TEST_CASE("corpus: files are separated by the end-of-text token, if there is one
 }
 
 TEST_CASE("corpus: a large vocabulary uses 32 bits") {
-    const TemporaryFolder folder;
+    const TestFolder folder;
     std::string content;
     for (char32_t value = 0x10000; value < 0x10000 + 65'537; ++value) text::append_code_point(content, value);
     const std::string path = folder.write("many.txt", content).string();
@@ -162,7 +162,7 @@ TEST_CASE("corpus: a large vocabulary uses 32 bits") {
 }
 
 TEST_CASE("corpus: training a tokenizer can be cancelled inside a text and during merging") {
-    const TemporaryFolder folder;
+    const TestFolder folder;
     std::string content;
     for (int i = 0; i < 200'000; ++i) content += "word" + std::to_string(i * 7919 % 1000) + " ";
     const std::vector<std::string> inputs = {folder.write("words.txt", content).string()};
@@ -186,7 +186,7 @@ TEST_CASE("corpus: training a tokenizer can be cancelled inside a text and durin
 }
 
 TEST_CASE("corpus: errors name file, line and byte, and leave no files") {
-    const TemporaryFolder folder;
+    const TestFolder folder;
     const auto tokenizer = bpe("some text");
     const auto fails = [&](const std::string& content, Code code, std::vector<std::string> parts,
                            const text::Tokenizer& with) {
@@ -223,7 +223,7 @@ TEST_CASE("corpus: errors name file, line and byte, and leave no files") {
 }
 
 TEST_CASE("dataset: validation uses the end of the tokens, or separate texts") {
-    const TemporaryFolder folder;
+    const TestFolder folder;
     std::string content;
     for (int i = 0; i < 1000; ++i) content += static_cast<char>('a' + i % 26);
     DatasetOptions options;
@@ -273,7 +273,7 @@ TEST_CASE("block hash: independent of the pieces, changes with every byte") {
 TEST_CASE("tiny Shakespeare: nanoGPT's split") {
     const fs::path data = real_data("tinyshakespeare");
     if (data.empty()) return;
-    const TemporaryFolder folder;
+    const TestFolder folder;
     DatasetOptions options;
     options.train = options_for(folder, {(data / "input.txt").string()});
     options.train.chunk_bytes = 100'000;

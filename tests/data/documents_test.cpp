@@ -1,11 +1,11 @@
-#include "support.hpp"
+#include "text/support.hpp"
 
 #include "data/documents.hpp"
 #include "text/tokenizer_trainer.hpp"
 
 using namespace hekla;
 using namespace hekla::data;
-using namespace hekla::data::testing;
+using namespace hekla::test;
 
 namespace {
 
@@ -33,7 +33,7 @@ TEST_CASE("documents: sentences") {
 }
 
 TEST_CASE("documents: examples of consecutive whole sentences") {
-    const TemporaryFolder folder;
+    const TestFolder folder;
     const std::string file = folder.write("text.txt", "aa. bb. cc. dd.\n\nee. ff.\n").string();
     const auto trainer = text::make_character_trainer();
     REQUIRE(trainer->add("abcdef. ", {}).ok());

@@ -1,5 +1,5 @@
 // Examples from files in common formats, valid and invalid.
-#include "support.hpp"
+#include "text/support.hpp"
 
 #include "data/examples.hpp"
 #include "data/line_reader.hpp"
@@ -10,7 +10,7 @@
 
 using namespace hekla;
 using namespace hekla::data;
-using namespace hekla::data::testing;
+using namespace hekla::test;
 
 namespace {
 
@@ -37,7 +37,7 @@ Result<Rows> read_all(const ExampleOptions& options, Skipped* skipped = nullptr)
 }
 
 struct Case {
-    TemporaryFolder folder;
+    TestFolder folder;
     ExampleOptions options;
     Case(const std::string& name, std::string_view content, std::vector<ColumnRequest> columns) {
         options.inputs = {folder.write(name, content).string()};
@@ -79,7 +79,7 @@ const std::vector<ColumnRequest> kByNumber = {{"text", "1"}, {"label", "2"}};
 TEST_CASE("lines: compressed and plain, long and short, across the reader's block boundaries") {
     std::string text = "\xEF\xBB\xBFone\r\ntwo\n\n";
     text += std::string(200'000, 'x') + "\nlast";
-    const TemporaryFolder folder;
+    const TestFolder folder;
     for (const auto& [name, content] :
          {std::pair("plain", text), std::pair("a.gz", gzip(text)), std::pair("a.zst", zstandard(text)),
           std::pair("two.gz", gzip(text.substr(0, 9)) + gzip(text.substr(9))),
@@ -247,7 +247,7 @@ TEST_CASE("plain text: lines, documents, and two files line by line") {
     CHECK(lines.rows() == Rows{{"one"}, {" two"}});
     const Case documents("a.txt", "\n a b\nc\n \nd", {{"text"}, {"lines", "", true, true}});
     CHECK(documents.rows() == Rows{{" a b\nc", " a b|c"}, {"d", "d"}});
-    const TemporaryFolder folder;
+    const TestFolder folder;
     ExampleOptions options;
     options.format = ExampleFormat::parallel;
     options.columns = {{"source", folder.write("a.en", "one\ntwo\n").string()},
@@ -296,7 +296,7 @@ Status read_to_end(const std::filesystem::path& path, const ReadOptions& options
 } // namespace
 
 TEST_CASE("the size that a small compressed file expands to is limited") {
-    const TemporaryFolder folder;
+    const TestFolder folder;
     std::string text;
     while (text.size() < (std::size_t{24} << 20)) text += "the same line again and again\n";
     for (const auto& [name, content] : {std::pair("bomb.gz", gzip(text)), std::pair("bomb.zst", zstandard(text))}) {
@@ -320,7 +320,7 @@ TEST_CASE("the size that a small compressed file expands to is limited") {
 }
 
 TEST_CASE("reading can be cancelled, also inside a line that never ends") {
-    const TemporaryFolder folder;
+    const TestFolder folder;
     int asked = 0;
     const ReadOptions stopping{{}, StopPoll([&asked] { return ++asked > 0; })};
     const std::filesystem::path path = folder.write("long.gz", gzip(std::string(8 << 20, 'x')));

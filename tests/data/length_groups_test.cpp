@@ -1,4 +1,4 @@
-#include "support.hpp"
+#include "text/support.hpp"
 
 #include "data/length_groups.hpp"
 

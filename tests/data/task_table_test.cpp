@@ -1,15 +1,15 @@
 // The rows of a table as a task's examples: special tokens in texts, and truth values as numbers.
-#include "support.hpp"
+#include "text/support.hpp"
 
 #include "data/task_table.hpp"
 
 using namespace hekla;
 using namespace hekla::data;
-using namespace hekla::data::testing;
+using namespace hekla::test;
 
 namespace {
 
-TaskTable table_of(const TemporaryFolder& folder, const std::string& name, const std::string& text) {
+TaskTable table_of(const TestFolder& folder, const std::string& name, const std::string& text) {
     TaskTableOptions options;
     options.inputs = {folder.write(name, text).string()};
     options.columns = {{.name = "text", .source = ""},
@@ -26,7 +26,7 @@ std::unique_ptr<text::Tokenizer> letters() {
 } // namespace
 
 TEST_CASE("task table: a special token in a text is that token, unless the rules leave it as characters") {
-    const TemporaryFolder folder;
+    const TestFolder folder;
     const TaskTable table = table_of(folder, "rows.jsonl", "{\"text\": \"a<end>\", \"label\": 1}\n");
     const auto tokenizer = letters();
     const std::vector<int32_t> parsed{tokenizer->find("a").value(), tokenizer->find("<end>").value()};
@@ -40,7 +40,7 @@ TEST_CASE("task table: a special token in a text is that token, unless the rules
 }
 
 TEST_CASE("task table: truth values of JSON and of pandas are the numbers 1 and 0, and other words are named") {
-    const TemporaryFolder folder;
+    const TestFolder folder;
     const auto tokenizer = letters();
     const text::TextEncoder encoder(*tokenizer);
     for (const auto& [name, text] :

@@ -1,4 +1,4 @@
-#include "support.hpp"
+#include "text/support.hpp"
 
 #include "data/permutation.hpp"
 #include "data/window_order.hpp"
@@ -8,7 +8,7 @@
 
 using namespace hekla;
 using namespace hekla::data;
-using namespace hekla::data::testing;
+using namespace hekla::test;
 
 namespace {
 

@@ -2,7 +2,7 @@
 // executes nothing, so results are not looked at.
 #include "drivers/assembly.hpp"
 #include "drivers/rules.hpp"
-#include "reliability/process.hpp"
+#include "support/program.hpp"
 
 #include <algorithm>
 #include <cstdio>
@@ -23,18 +23,18 @@ namespace {
 
 const fs::path kSource = HEKLA_SOURCE_DIR;
 
-Ended run_program(const Folder& folder, std::vector<std::string> arguments) {
+Ran run_program(const TestFolder& folder, std::vector<std::string> arguments) {
     arguments.insert(arguments.begin(), {"--measure-kernels", "never"});
     return Process(folder, arguments).wait(1200.0);
 }
 
 // Ends the test as skipped if the installed driver refuses the shim's device, as NVK of Mesa 25.0 does.
-void require_device(const Folder& folder) {
-    const Ended listed = run_program(folder, {"doctor", "--list"});
+void require_device(const TestFolder& folder) {
+    const Ran listed = run_program(folder, {"doctor", "--list"});
     if (listed.err.find("vkEnumeratePhysicalDevices: VK_ERROR_INITIALIZATION_FAILED") == std::string::npos) return;
     std::printf("skipped: this version of Mesa has no device behind its shim: %s", listed.err.c_str());
     std::fflush(stdout);
-    fs::remove_all(folder.root());
+    fs::remove_all(folder.path());
     std::_Exit(77); // SKIP_RETURN_CODE in drivers_tests.cmake
 }
 
@@ -45,10 +45,10 @@ std::string target() {
 
 // The assembly that `hekla doctor --kernels --isa isa` wrote for kernel `number`, counted from 1; "" if the driver
 // prints none.
-std::string assembly_of(const Folder& folder, std::size_t number) {
+std::string assembly_of(const TestFolder& folder, std::size_t number) {
     if (!folder.exists("isa")) return {};
     const std::string beginning = fmt::format("{:02}-", number);
-    for (const fs::directory_entry& file : fs::directory_iterator(folder.path("isa"))) {
+    for (const fs::directory_entry& file : fs::directory_iterator(folder / "isa")) {
         const std::string name = file.path().filename().string();
         if (name.starts_with(beginning) &&
             (name.find(".Assembly.") != std::string::npos || name.find(".NAK.assembly.") != std::string::npos))
@@ -59,12 +59,12 @@ std::string assembly_of(const Folder& folder, std::size_t number) {
 
 // Compiles the kernels that the arguments name, and checks the rules. Nothing if the device is refused by name for lack
 // of 16-bit storage, as old Adreno GPUs are.
-json check_kernels(const Folder& folder, std::vector<std::string> arguments, Kernels kind) {
+json check_kernels(const TestFolder& folder, std::vector<std::string> arguments, Kernels kind) {
     CAPTURE(fmt::format("{}", fmt::join(arguments, " ")));
-    fs::remove_all(folder.path("isa"));
+    fs::remove_all(folder / "isa");
     arguments.insert(arguments.begin(), {"doctor", "--kernels"});
     arguments.insert(arguments.end(), {"--json", "--isa", "isa"});
-    const Ended ended = run_program(folder, arguments);
+    const Ran ended = run_program(folder, arguments);
     CAPTURE(ended.err);
     if (ended.status == 1 && ended.err.find("no 16-bit storage") != std::string::npos) return {};
     REQUIRE(ended.status == 0);
@@ -110,7 +110,7 @@ std::vector<std::string> kernels_in(std::istream&& table) {
 } // namespace
 
 TEST_CASE("a training step of GPT-2 124M: no spills, enough waves, wide loads") {
-    const Folder folder;
+    const TestFolder folder;
     require_device(folder);
     const json report = check_kernels(folder, {"--case", "gpt2-124m"}, Kernels::training);
     // The numbers depend on the versions of Mesa and glslc; which kernels there are does not.
@@ -124,7 +124,7 @@ TEST_CASE("a training step of GPT-2 124M: no spills, enough waves, wide loads") 
 }
 
 TEST_CASE("16-bit training and generation: no spills, enough waves, wide loads") {
-    const Folder folder;
+    const TestFolder folder;
     require_device(folder);
     check_kernels(folder, {"--case", "gpt2-124m", "--dtype", "f16"}, Kernels::training);
     check_kernels(folder, {"--case", "gpt2-124m", "--generate"}, Kernels::token);
@@ -132,7 +132,7 @@ TEST_CASE("16-bit training and generation: no spills, enough waves, wide loads")
 }
 
 TEST_CASE("attention with VK_NV_cooperative_matrix2, which RADV has on request: no spills, enough waves") {
-    const Folder folder;
+    const TestFolder folder;
     require_device(folder);
     setenv("radv_cooperative_matrix2_nv", "true", 1); // other drivers do not read it
     const json report = check_kernels(folder, {"--case", "gpt2-124m", "--dtype", "f16"}, Kernels::training);
@@ -152,7 +152,7 @@ TEST_CASE("attention with VK_NV_cooperative_matrix2, which RADV has on request: 
 }
 
 TEST_CASE("rows with 16 adapters in one batch, trained and generated: no spills, enough waves") {
-    const Folder folder;
+    const TestFolder folder;
     require_device(folder);
     for (const std::vector<std::string>& generate : {std::vector<std::string>{}, {"--generate"}}) {
         std::vector<std::string> arguments{"--case", "smollm2-135m-slots"};
@@ -166,7 +166,7 @@ TEST_CASE("rows with 16 adapters in one batch, trained and generated: no spills,
 }
 
 TEST_CASE("a training step of every fixture: no spills, enough waves") {
-    const Folder folder;
+    const TestFolder folder;
     require_device(folder);
     std::vector<std::string> arguments{"--fixture"};
     for (const char* kind : {"models", "models-extra"})
@@ -176,7 +176,7 @@ TEST_CASE("a training step of every fixture: no spills, enough waves") {
 }
 
 TEST_CASE("training and generation run through with validation, on a device of its own memory") {
-    const Folder folder;
+    const TestFolder folder;
     require_device(folder);
     std::string text;
     for (int i = 0; i < 400; ++i) text += fmt::format("line {} of a text\n", i * 7919 % 1000);
@@ -200,11 +200,11 @@ eval_steps = 0
 [output]
 dir = "run"
 )");
-    const Ended trained = run_program(folder, {"--validate", "train", "recipe.toml"});
+    const Ran trained = run_program(folder, {"--validate", "train", "recipe.toml"});
     CAPTURE(trained.err);
     CHECK(trained.status == 0);
     CHECK(trained.err.find("validation:") == std::string::npos);
-    const Ended generated =
+    const Ran generated =
         run_program(folder, {"--validate", "generate", "run", "--prompt", "line", "--max-new-tokens", "8"});
     CAPTURE(generated.err);
     CHECK(generated.status == 0);

@@ -17,7 +17,7 @@ set(HEKLA_DRIVERS # name, shim, driver, what chooses the device
   "m1 asahi asahi ASAHI_UNUSED=1")
 add_executable(test_drivers $<TARGET_OBJECTS:test_main> ${CMAKE_CURRENT_SOURCE_DIR}/drivers/assembly.cpp
   ${CMAKE_CURRENT_SOURCE_DIR}/drivers/rules.cpp ${CMAKE_CURRENT_SOURCE_DIR}/drivers/rules_test.cpp
-  ${CMAKE_CURRENT_SOURCE_DIR}/drivers/drivers_test.cpp ${CMAKE_CURRENT_SOURCE_DIR}/reliability/process.cpp)
+  ${CMAKE_CURRENT_SOURCE_DIR}/drivers/drivers_test.cpp ${CMAKE_CURRENT_SOURCE_DIR}/support/program.cpp)
 target_link_libraries(test_drivers PRIVATE hekla_options doctest::doctest hekla::json fmt::fmt)
 hekla_compile(test_drivers 0 <doctest/doctest.h>)
 target_include_directories(test_drivers PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})

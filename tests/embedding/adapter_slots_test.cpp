@@ -12,7 +12,7 @@
 
 namespace adapter_slots_test {
 
-using namespace hekla::testing;
+using namespace hekla::test;
 
 namespace {
 

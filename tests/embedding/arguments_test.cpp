@@ -13,7 +13,7 @@
 
 namespace arguments_test {
 
-using namespace hekla::testing;
+using namespace hekla::test;
 
 namespace {
 

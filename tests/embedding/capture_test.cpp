@@ -9,7 +9,7 @@
 
 namespace capture_test {
 
-using namespace hekla::testing;
+using namespace hekla::test;
 using nlohmann::json;
 
 namespace {

@@ -9,7 +9,7 @@
 
 namespace device_test {
 
-using namespace hekla::testing;
+using namespace hekla::test;
 
 namespace {
 
@@ -256,9 +256,7 @@ TEST_CASE("a training on another thread is stopped when the device is released")
     hk_context context{};
     REQUIRE(host.context(context) == HK_OK);
     namespace fs = std::filesystem;
-    const fs::path folder = fs::temp_directory_path() / "hekla_embedding_test";
-    fs::remove_all(folder);
-    fs::create_directories(folder);
+    const TestFolder folder;
     std::ofstream(folder / "text.txt") << std::string(4000, 'a') << " some text, some more text\n";
     std::ofstream(folder / "recipe.toml") << "[model]\narchitecture = \"gpt2\"\nn_embd = 16\nn_layer = 1\nn_head = 2\n"
                                              "n_positions = 16\n[objective]\nid = \"clm\"\n[head]\nid = \"lm\"\n"
@@ -294,7 +292,6 @@ TEST_CASE("a training on another thread is stopped when the device is released")
     CHECK(fs::exists(folder / "run" / ("checkpoint-" + std::to_string(result.steps)) / "model.safetensors"));
     CHECK(FaultDriver::get().leaks().empty());
     hk_context_destroy(context);
-    fs::remove_all(folder);
 }
 
 TEST_CASE("two contexts on one device of the host, on two threads") {

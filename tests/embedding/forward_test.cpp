@@ -8,7 +8,7 @@
 
 namespace forward_test {
 
-using namespace hekla::testing;
+using namespace hekla::test;
 
 namespace {
 

@@ -19,7 +19,7 @@
 #include <utility>
 #include <vector>
 
-namespace hekla::testing {
+namespace hekla::test {
 
 // Creates a context with the built-in plugins.
 inline int32_t make_context(hk_context& out, hk_error* error, const std::function<void(hk_context_options&)>& with) {
@@ -373,4 +373,4 @@ inline int32_t embed(hk_context context, const char* model, Embedding& result, h
     return hk_embed(context, &options, error);
 }
 
-} // namespace hekla::testing
+} // namespace hekla::test

@@ -6,7 +6,7 @@
 
 namespace lifetime_test {
 
-using namespace hekla::testing;
+using namespace hekla::test;
 
 namespace {
 

@@ -3,7 +3,7 @@
 
 namespace long_prompts_test {
 
-using namespace hekla::testing;
+using namespace hekla::test;
 
 TEST_CASE("a prompt beyond the context is named where rows cannot continue from their last half") {
     FaultDriver::get().reset();

@@ -6,7 +6,7 @@
 
 namespace memory_requests_test {
 
-using namespace hekla::testing;
+using namespace hekla::test;
 
 namespace {
 

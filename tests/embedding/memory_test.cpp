@@ -10,7 +10,7 @@
 
 namespace memory_test {
 
-using namespace hekla::testing;
+using namespace hekla::test;
 
 namespace {
 

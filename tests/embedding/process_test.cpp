@@ -10,7 +10,7 @@
 
 namespace process_test {
 
-using namespace hekla::testing;
+using namespace hekla::test;
 
 namespace {
 

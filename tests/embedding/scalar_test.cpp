@@ -7,7 +7,7 @@
 
 namespace scalar_test {
 
-using namespace hekla::testing;
+using namespace hekla::test;
 
 namespace {
 

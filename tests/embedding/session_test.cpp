@@ -12,7 +12,7 @@
 
 namespace session_test {
 
-using namespace hekla::testing;
+using namespace hekla::test;
 namespace fs = std::filesystem;
 
 TEST_CASE("a training within budgets has the same bits as one without, and a generation the same tokens") {

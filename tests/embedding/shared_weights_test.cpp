@@ -7,7 +7,7 @@
 
 namespace shared_weights_test {
 
-using namespace hekla::testing;
+using namespace hekla::test;
 
 namespace {
 

@@ -3,7 +3,7 @@
 
 namespace stop_callback_test {
 
-using namespace hekla::testing;
+using namespace hekla::test;
 
 namespace {
 

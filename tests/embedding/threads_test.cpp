@@ -8,7 +8,7 @@
 
 namespace threads_test {
 
-using namespace hekla::testing;
+using namespace hekla::test;
 
 namespace {
 

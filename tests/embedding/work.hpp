@@ -2,6 +2,7 @@
 #pragma once
 
 #include "host.hpp"
+#include "support/test_folder.hpp"
 
 #include <atomic>
 #include <chrono>
@@ -11,7 +12,7 @@
 #include <mutex>
 #include <thread>
 
-namespace hekla::testing {
+namespace hekla::test {
 
 inline constexpr uint64_t kSecond = 1'000'000'000;
 
@@ -20,12 +21,9 @@ inline hk_string view(const std::string& s) { return {s.data(), s.size()}; }
 // A folder with a recipe for a small GPT-2 on a few lines.
 struct Place {
     Place() {
-        std::string name = (std::filesystem::temp_directory_path() / "hekla_session_test_XXXXXX").string();
-        REQUIRE(mkdtemp(name.data()) != nullptr);
-        folder = name;
         std::string text;
         for (int i = 0; i < 200; ++i) text += "line " + std::to_string(i * i % 97) + " of the text, and some more\n";
-        std::ofstream(folder / "text.txt") << text;
+        folder.write("text.txt", text);
         std::ofstream(folder / "recipe.toml")
             << "[model]\narchitecture = \"gpt2\"\nn_embd = 32\nn_layer = 2\nn_head = 2\nn_positions = 64\n[objective]\n"
                "id = \"clm\"\n[head]\nid = \"lm\"\n[tokenizer]\nkind = \"char\"\n[data]\ntrain = "
@@ -34,14 +32,10 @@ struct Place {
                "eval_steps = 3\neval_batches = 2\n[output]\ndir = "
             << (folder / "run") << "\n";
     }
-    ~Place() { std::filesystem::remove_all(folder); }
     std::string recipe() const { return (folder / "recipe.toml").string(); }
     std::string at(const char* name) const { return (folder / name).string(); }
-    std::string read(const char* name) const {
-        std::ifstream file(folder / name, std::ios::binary);
-        return {std::istreambuf_iterator<char>(file), {}};
-    }
-    std::filesystem::path folder;
+    std::string read(const char* name) const { return folder.read(name); }
+    TestFolder folder;
 };
 
 // A training of the recipe in `place`, with its own output folder.
@@ -140,4 +134,4 @@ inline void train(hk_context context, const Training& training) {
     REQUIRE_MESSAGE(code == HK_OK, error.message());
 }
 
-} // namespace hekla::testing
+} // namespace hekla::test

@@ -11,7 +11,7 @@
 #include <numeric>
 #include <type_traits>
 
-namespace hekla::testing {
+namespace hekla::test {
 
 namespace {
 
@@ -452,4 +452,4 @@ std::vector<std::string> functions_that_can_fail() {
     return list;
 }
 
-} // namespace hekla::testing
+} // namespace hekla::test

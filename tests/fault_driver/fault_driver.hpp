@@ -15,7 +15,7 @@
 #include <string_view>
 #include <vector>
 
-namespace hekla::testing {
+namespace hekla::test {
 
 struct Fault {
     std::string name; // "vkQueueSubmit2", without KHR
@@ -67,4 +67,4 @@ public:
 // Returns the names of the functions that return a VkResult and so can fail.
 std::vector<std::string> functions_that_can_fail();
 
-} // namespace hekla::testing
+} // namespace hekla::test

@@ -12,7 +12,7 @@
 
 namespace {
 
-void understand(const std::string& word, hekla::testing::FaultPlan& plan) {
+void understand(const std::string& word, hekla::test::FaultPlan& plan) {
     const auto number = [&](const std::string& text) {
         char* end = nullptr;
         const long long value = std::strtoll(text.c_str(), &end, 10);
@@ -39,7 +39,7 @@ void understand(const std::string& word, hekla::testing::FaultPlan& plan) {
     const std::size_t first = word.find(':');
     const std::size_t second = word.find(':', first == std::string::npos ? first : first + 1);
     if (second == std::string::npos) number("");
-    hekla::testing::Fault fault;
+    hekla::test::Fault fault;
     fault.name = word.substr(0, first);
     fault.nth = static_cast<uint64_t>(number(word.substr(first + 1, second - first - 1)));
     fault.result = static_cast<VkResult>(number(word.substr(second + 1)));
@@ -48,11 +48,11 @@ void understand(const std::string& word, hekla::testing::FaultPlan& plan) {
 
 struct FromEnvironment {
     FromEnvironment() {
-        hekla::testing::FaultPlan plan;
+        hekla::test::FaultPlan plan;
         const char* text = std::getenv("HEKLA_FAULTS");
         std::istringstream words(text ? text : "");
         for (std::string word; words >> word;) understand(word, plan);
-        hekla::testing::FaultDriver::get().reset(plan);
+        hekla::test::FaultDriver::get().reset(plan);
     }
 };
 
@@ -61,5 +61,5 @@ struct FromEnvironment {
 extern "C" __attribute__((visibility("default"))) PFN_vkVoidFunction vkGetInstanceProcAddr(VkInstance instance,
                                                                                            const char* name) {
     static const FromEnvironment once;
-    return hekla::testing::FaultDriver::get_instance_proc_addr(instance, name);
+    return hekla::test::FaultDriver::get_instance_proc_addr(instance, name);
 }

@@ -4,7 +4,7 @@
 
 using namespace hekla;
 using namespace hekla::gpu;
-using namespace hekla::testing;
+using namespace hekla::test;
 
 TEST_CASE("a device is created, described and destroyed without validation messages") {
     std::vector<std::string> lines;

@@ -8,7 +8,7 @@
 
 using namespace hekla;
 using namespace hekla::gpu;
-using namespace hekla::testing;
+using namespace hekla::test;
 
 namespace {
 
@@ -46,7 +46,7 @@ Status everything(const std::filesystem::path& cache) {
 
 TEST_CASE("each call that can fail, at each of its occurrences") {
     FaultDriver& driver = FaultDriver::get();
-    const TemporaryFolder folder;
+    const TestFolder folder;
     driver.reset();
     HK_REQUIRE_OK(everything(folder.path() / "all"));
     CHECK_MESSAGE(driver.leaks().empty(), driver.leaks());

@@ -6,7 +6,7 @@
 
 using namespace hekla;
 using namespace hekla::gpu;
-using namespace hekla::testing;
+using namespace hekla::test;
 
 TEST_CASE("released buffers are restored with their contents, mapped and through staging") {
     for (const bool mapped : {true, false}) {

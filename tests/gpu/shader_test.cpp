@@ -6,7 +6,7 @@
 
 using namespace hekla;
 using namespace hekla::gpu;
-using namespace hekla::testing;
+using namespace hekla::test;
 
 TEST_SUITE("no_device") {
 
@@ -51,7 +51,7 @@ TEST_SUITE("no_device") {
     }
 
     TEST_CASE("GLSL at run time: compiled, cached, reported") {
-        const TemporaryFolder folder;
+        const TestFolder folder;
         const std::string source = read_file(HEKLA_SOURCE_DIR "/tests/gpu/shaders/subgroup.comp").value();
         GlslOptions options;
         options.cache = folder_cache(folder.path() / "cache");

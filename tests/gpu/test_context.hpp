@@ -3,6 +3,7 @@
 
 #include "gpu/context.hpp"
 #include "gpu_tests_shaders.hpp"
+#include "support/test_folder.hpp"
 #include "validation.hpp"
 
 #include <cstring>
@@ -13,7 +14,7 @@
 #include <unistd.h>
 #include <vector>
 
-namespace hekla::testing {
+namespace hekla::test {
 
 inline gpu::ContextOptions validated() {
     gpu::ContextOptions options;
@@ -36,7 +37,7 @@ inline void check_silent(const gpu::Context& context) {
 
 #define HK_REQUIRE_OK(...)                                                                                             \
     do {                                                                                                               \
-        const auto hk_status = ::hekla::testing::status_of(__VA_ARGS__);                                               \
+        const auto hk_status = ::hekla::test::status_of(__VA_ARGS__);                                                  \
         REQUIRE_MESSAGE(hk_status.ok(), hk_status.message());                                                          \
     } while (0)
 
@@ -53,24 +54,6 @@ T take(Result<T> result) {
 }
 
 inline gpu::Shader shader(std::string_view name) { return take(gpu::Shader::find(embedded::gpu_tests(), name)); }
-
-// A folder that is deleted at the end of the test.
-class TemporaryFolder {
-public:
-    TemporaryFolder() {
-        static int count = 0;
-        path_ = std::filesystem::temp_directory_path() / fmt::format("hekla-gpu-{}-{}", getpid(), count++);
-        std::filesystem::create_directories(path_);
-    }
-    ~TemporaryFolder() {
-        std::error_code ignored;
-        std::filesystem::remove_all(path_, ignored);
-    }
-    const std::filesystem::path& path() const { return path_; }
-
-private:
-    std::filesystem::path path_;
-};
 
 // Computes y = a * x + y over n floats in one dispatch, the smallest job that uses everything. Returns y.
 inline Result<std::vector<float>> axpy(gpu::Context& context, float a, const std::vector<float>& x,
@@ -110,4 +93,4 @@ inline Result<std::vector<float>> axpy(gpu::Context& context, float a, const std
     return result;
 }
 
-} // namespace hekla::testing
+} // namespace hekla::test

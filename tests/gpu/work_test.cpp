@@ -12,7 +12,7 @@
 
 using namespace hekla;
 using namespace hekla::gpu;
-using namespace hekla::testing;
+using namespace hekla::test;
 
 namespace {
 
@@ -244,7 +244,7 @@ TEST_CASE("several threads create the same pipelines") {
 }
 
 TEST_CASE("the driver's pipeline cache is saved, read, and rejected when it is damaged") {
-    const TemporaryFolder folder;
+    const TestFolder folder;
     std::vector<std::string> lines;
     ContextOptions options = validated();
     options.device.log = Log([&](Severity, std::string_view line) { lines.emplace_back(line); });

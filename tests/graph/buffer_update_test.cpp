@@ -5,7 +5,7 @@
 #include "graph/text.hpp"
 #include "support.hpp"
 
-namespace hekla::graph::test::buffer_update_test {
+namespace hekla::test::buffer_update_test {
 
 namespace {
 
@@ -95,4 +95,4 @@ TEST_CASE("updates that do not fit are refused") {
         "buffer_update: buffer is a result of parameter, expected a value of buffer()");
 }
 
-} // namespace hekla::graph::test::buffer_update_test
+} // namespace hekla::test::buffer_update_test

@@ -3,7 +3,7 @@
 #include "graph/text.hpp"
 #include "random_graph.hpp"
 
-namespace hekla::graph::test::decode_test {
+namespace hekla::test::decode_test {
 namespace {
 
 constexpr int64_t kBatch = 2, kWidth = 4, kHeads = 2, kSource = 3, kCapacity = 8;
@@ -269,4 +269,4 @@ TEST_CASE("names of caches, states and precomputed values are unique") {
     CHECK(decode_graph(twice(Op::once), 4).ok());
 }
 
-} // namespace hekla::graph::test::decode_test
+} // namespace hekla::test::decode_test

@@ -8,7 +8,7 @@
 #include "random_graph.hpp"
 #include "support.hpp"
 
-namespace hekla::graph::test::fold_cross_entropy_test {
+namespace hekla::test::fold_cross_entropy_test {
 namespace {
 
 struct Case {
@@ -210,4 +210,4 @@ TEST_CASE("cross entropy is not folded if its logits are requested, small, or us
     CHECK_FALSE(is_folded(finished(std::move(b))));
 }
 
-} // namespace hekla::graph::test::fold_cross_entropy_test
+} // namespace hekla::test::fold_cross_entropy_test

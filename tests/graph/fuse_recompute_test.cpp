@@ -9,7 +9,7 @@
 
 #include <set>
 
-namespace hekla::graph::test::fuse_recompute_test {
+namespace hekla::test::fuse_recompute_test {
 namespace {
 
 constexpr uint64_t kGraphs = 40;
@@ -265,4 +265,4 @@ TEST_CASE("recomputation discards the inside of a region and keeps its result") 
     CHECK(made_again == std::vector<std::string>{"block.2", "block.1", "block.0"});
 }
 
-} // namespace hekla::graph::test::fuse_recompute_test
+} // namespace hekla::test::fuse_recompute_test

@@ -1,7 +1,7 @@
 // Cases of the gradient check: attention with every option, alone and in combination.
 #include "gradient_cases.hpp"
 
-namespace hekla::graph::test {
+namespace hekla::test {
 
 namespace {
 
@@ -137,4 +137,4 @@ std::vector<GradientCase> attention_cases() {
     return cases;
 }
 
-} // namespace hekla::graph::test
+} // namespace hekla::test

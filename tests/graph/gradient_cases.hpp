@@ -3,7 +3,9 @@
 
 #include "gradient_check.hpp"
 
-namespace hekla::graph::test {
+namespace hekla::test {
+
+using namespace graph;
 
 std::vector<GradientCase> pointwise_cases();
 std::vector<GradientCase> shape_cases();
@@ -14,4 +16,4 @@ std::vector<GradientCase> attention_cases();
 std::vector<GradientCase> window_cases();
 std::vector<GradientCase> loop_cases();
 
-} // namespace hekla::graph::test
+} // namespace hekla::test

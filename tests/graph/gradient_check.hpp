@@ -8,7 +8,9 @@
 
 #include <functional>
 
-namespace hekla::graph::test {
+namespace hekla::test {
+
+using namespace graph;
 
 // A parameter with values in [low, high] (after the prelude), or the given values.
 struct Variable {
@@ -148,4 +150,4 @@ inline void check_gradients(const GradientCase& c) {
     }
 }
 
-} // namespace hekla::graph::test
+} // namespace hekla::test

@@ -1,7 +1,7 @@
 // Cases of the gradient check: matrix products, norms, lookups, positions, losses and recurrent layers.
 #include "gradient_cases.hpp"
 
-namespace hekla::graph::test {
+namespace hekla::test {
 
 namespace {
 
@@ -226,4 +226,4 @@ std::vector<GradientCase> recurrent_cases() {
     return cases;
 }
 
-} // namespace hekla::graph::test
+} // namespace hekla::test

@@ -8,7 +8,7 @@
 #include <fmt/ranges.h>
 #include <set>
 
-namespace hekla::graph::test::gradient_of_test {
+namespace hekla::test::gradient_of_test {
 
 namespace {
 
@@ -231,4 +231,4 @@ TEST_CASE("gradients that do not fit are refused") {
              "output 'y' reads an incoming_gradient");
 }
 
-} // namespace hekla::graph::test::gradient_of_test
+} // namespace hekla::test::gradient_of_test

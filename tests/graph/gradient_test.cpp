@@ -5,7 +5,7 @@
 
 #include <set>
 
-namespace hekla::graph::test {
+namespace hekla::test {
 
 namespace {
 
@@ -342,4 +342,4 @@ TEST_CASE("the padding row of an embedding gets no gradient from the lookup") {
     check_values(d[0], {0, 0, 2, 2, 1, 1});
 }
 
-} // namespace hekla::graph::test
+} // namespace hekla::test

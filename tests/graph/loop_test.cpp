@@ -9,7 +9,7 @@
 #include <functional>
 #include <set>
 
-namespace hekla::graph::test {
+namespace hekla::test {
 
 namespace {
 
@@ -437,4 +437,4 @@ TEST_CASE("loops that cannot be are refused, with the node and what to do") {
     contains(std::string(status.message()), "only a builder adds this operation");
 }
 
-} // namespace hekla::graph::test
+} // namespace hekla::test

@@ -7,7 +7,7 @@
 #include "graph/text.hpp"
 #include "support.hpp"
 
-namespace hekla::graph::test::loss_parameters_test {
+namespace hekla::test::loss_parameters_test {
 
 namespace {
 
@@ -169,4 +169,4 @@ TEST_CASE("losses that name their parameters: what is refused") {
           "the result of for_parameters(\"y\") is not the sum of a loss: pass it to loss()");
 }
 
-} // namespace hekla::graph::test::loss_parameters_test
+} // namespace hekla::test::loss_parameters_test

@@ -11,7 +11,7 @@ namespace own_operation_test {
 
 using namespace hekla;
 using namespace hekla::graph;
-using namespace hekla::graph::test;
+using namespace hekla::test;
 namespace own = hekla::test::own;
 
 namespace {

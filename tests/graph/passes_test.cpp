@@ -5,7 +5,7 @@
 #include "graph/text.hpp"
 #include "random_graph.hpp"
 
-namespace hekla::graph::test::passes_test {
+namespace hekla::test::passes_test {
 namespace {
 
 constexpr uint64_t kGraphs = 60;
@@ -185,4 +185,4 @@ TEST_CASE("the gradient of a value that is read in slices is concatenated, not a
     }
 }
 
-} // namespace hekla::graph::test::passes_test
+} // namespace hekla::test::passes_test

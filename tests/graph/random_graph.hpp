@@ -4,7 +4,9 @@
 #include "base/philox.hpp"
 #include "support.hpp"
 
-namespace hekla::graph::test {
+namespace hekla::test {
+
+using namespace graph;
 
 struct RandomGraph {
     Graph graph;
@@ -358,4 +360,4 @@ inline void check_same_results(const Graph& before, const Graph& after, const Fe
     }
 }
 
-} // namespace hekla::graph::test
+} // namespace hekla::test

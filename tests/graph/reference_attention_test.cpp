@@ -4,7 +4,7 @@
 
 #include <functional>
 
-namespace hekla::graph::test::reference_attention_test {
+namespace hekla::test::reference_attention_test {
 
 namespace {
 
@@ -345,4 +345,4 @@ TEST_CASE("rows of a cache have their own lengths, and a row can read another ro
                .ok());
 }
 
-} // namespace hekla::graph::test::reference_attention_test
+} // namespace hekla::test::reference_attention_test

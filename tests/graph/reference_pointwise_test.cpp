@@ -4,7 +4,7 @@
 
 #include <limits>
 
-namespace hekla::graph::test::reference_pointwise_test {
+namespace hekla::test::reference_pointwise_test {
 
 namespace {
 
@@ -262,4 +262,4 @@ TEST_CASE("truncated_normal inverts the distribution function between its bounds
     CHECK(why(20, 30).find("choose bounds that are nearer to 0") != std::string::npos);
 }
 
-} // namespace hekla::graph::test::reference_pointwise_test
+} // namespace hekla::test::reference_pointwise_test

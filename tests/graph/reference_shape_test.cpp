@@ -1,7 +1,7 @@
 // The interpreter's shape operations, reductions and lookups, and running a graph.
 #include "support.hpp"
 
-namespace hekla::graph::test::reference_shape_test {
+namespace hekla::test::reference_shape_test {
 
 namespace {
 
@@ -278,4 +278,4 @@ TEST_CASE("leaves") {
     for (std::size_t i = 0; i < expected.size(); ++i) check_values(values.value()[i], expected[i], 0);
 }
 
-} // namespace hekla::graph::test::reference_shape_test
+} // namespace hekla::test::reference_shape_test

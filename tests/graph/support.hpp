@@ -14,7 +14,9 @@
 #include <string>
 #include <vector>
 
-namespace hekla::graph::test {
+namespace hekla::test {
+
+using namespace graph;
 
 inline Tensor floats(const Shape& shape, std::vector<double> data) { return {Kind::float_, shape, std::move(data)}; }
 inline Tensor ints(const Shape& shape, std::vector<double> data) { return {Kind::int32, shape, std::move(data)}; }
@@ -85,4 +87,4 @@ inline void check_tensor(const Tensor& tensor, const Shape& shape, const std::ve
     check_values(tensor, expected, tolerance);
 }
 
-} // namespace hekla::graph::test
+} // namespace hekla::test

@@ -5,7 +5,7 @@
 #include "graph/simplify.hpp"
 #include "random_graph.hpp"
 
-namespace hekla::graph::test::svg_test {
+namespace hekla::test::svg_test {
 namespace {
 
 using namespace hekla::drawing;
@@ -98,4 +98,4 @@ TEST_CASE("a layout has separate nodes inside their boxes, and edges pointing do
     }
 }
 
-} // namespace hekla::graph::test::svg_test
+} // namespace hekla::test::svg_test

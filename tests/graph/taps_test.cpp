@@ -7,7 +7,7 @@
 #include "graph/text.hpp"
 #include "support.hpp"
 
-namespace hekla::graph::test::taps_test {
+namespace hekla::test::taps_test {
 
 namespace {
 
@@ -105,4 +105,4 @@ TEST_CASE("taps: a name that does not exist is refused with those that do") {
     CHECK(refusal(Graph(), "*") == "no tap '*': the graph has none; a plugin makes one with tap(value, \"*\")");
 }
 
-} // namespace hekla::graph::test::taps_test
+} // namespace hekla::test::taps_test

@@ -5,7 +5,7 @@
 
 #include <limits>
 
-namespace hekla::graph::test::text_test {
+namespace hekla::test::text_test {
 namespace {
 
 bool same_value(const AttributeValue& a, const AttributeValue& b) {
@@ -238,4 +238,4 @@ TEST_CASE("damaged text is an error or a valid graph, never a crash") {
     CHECK(parsed_well > 0);
 }
 
-} // namespace hekla::graph::test::text_test
+} // namespace hekla::test::text_test

@@ -2,7 +2,7 @@
 #include "gradient_cases.hpp"
 #include "graph/recompute.hpp"
 
-namespace hekla::graph::test {
+namespace hekla::test {
 
 namespace {
 
@@ -393,4 +393,4 @@ TEST_CASE("a graph has what a convolution becomes, not the convolution") {
 
 } // namespace windows_test
 
-} // namespace hekla::graph::test
+} // namespace hekla::test

@@ -1,6 +1,7 @@
 // Task files: what is read, and how each mistake is refused.
 #include "harness/prompt.hpp"
 #include "harness/task_file.hpp"
+#include "support/test_folder.hpp"
 
 #include <algorithm>
 #include <cstdlib>
@@ -51,15 +52,8 @@ std::string replaced(std::string text, const std::string& from, const std::strin
 
 // A file of rows that is removed at the end.
 struct Rows {
-    explicit Rows(const std::string& content) {
-        std::string folder = (fs::temp_directory_path() / "hekla-harness-XXXXXX").string();
-        REQUIRE(::mkdtemp(folder.data()) != nullptr);
-        path = fs::path(folder) / "d.jsonl";
-        std::ofstream(path) << content;
-    }
-    ~Rows() { fs::remove_all(path.parent_path()); }
-    Rows(const Rows&) = delete;
-    Rows& operator=(const Rows&) = delete;
+    explicit Rows(const std::string& content) : path(folder.write("d.jsonl", content)) {}
+    test::TestFolder folder;
     fs::path path;
 };
 

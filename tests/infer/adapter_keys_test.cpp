@@ -1,9 +1,9 @@
 // Keys of adapters' configurations: those that change the computation and are not read are refused unless they are
 // neutral, also where their null or their absence means something else than the default.
-#include "base/temporary_folder.hpp"
 #include "infer/adapters/adapter_folder.hpp"
 #include "infer/adapters/read_adapter.hpp"
 #include "support.hpp"
+#include "support/test_folder.hpp"
 
 #include <tuple>
 
@@ -18,7 +18,7 @@ namespace {
 // An adapter of tests/fixtures/adapters whose configuration is changed.
 class Adapter {
 public:
-    explicit Adapter(const std::string& fixture) : folder_(TemporaryFolder::make().take()) {
+    explicit Adapter(const std::string& fixture) {
         const fs::path from = fs::path(HEKLA_SOURCE_DIR) / "tests/fixtures/adapters" / fixture / "adapter";
         fs::copy(from, folder_.path(), fs::copy_options::recursive);
         const Result<std::string> text = read_file(folder_.path() / "adapter_config.json");
@@ -35,7 +35,7 @@ public:
     }
 
 private:
-    TemporaryFolder folder_;
+    TestFolder folder_;
 };
 
 } // namespace

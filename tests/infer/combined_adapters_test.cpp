@@ -1,12 +1,12 @@
 // Adapters that are combined when a model is opened: Arrow equals PEFT's (tests/fixtures/adapters/routing-arrow-gpt2),
 // and generation with a cache equals a pass over the whole text.
-#include "base/temporary_folder.hpp"
 #include "generate/decoder_program.hpp"
 #include "generate/decoder_reference.hpp"
 #include "generate/generator.hpp"
 #include "infer/passes/likelihood.hpp"
 #include "program/runtime.hpp"
 #include "support.hpp"
+#include "support/test_folder.hpp"
 
 #include <cmath>
 #include <fmt/format.h>
@@ -55,15 +55,12 @@ void write_peft_folders(const fs::path& place) {
 
 class CombinedAdapters {
 public:
-    CombinedAdapters() {
-        REQUIRE_MESSAGE(place_.ok(), place_.message());
-        write_peft_folders(place_->path());
-    }
+    CombinedAdapters() { write_peft_folders(place_.path()); }
     // uses: names of adapters, and keys of [combine].
     Result<infer::Model> try_open(program::Runtime* runtime, const std::vector<std::string>& uses) const {
         std::vector<std::string> texts;
         for (const std::string& use : uses)
-            texts.push_back(use.size() == 1 ? fmt::format("{}={}", use, (place_->path() / use).string()) : use);
+            texts.push_back(use.size() == 1 ? fmt::format("{}={}", use, (place_.path() / use).string()) : use);
         infer::ModelOptions options;
         options.class_name = "GPT2LMHeadModel";
         options.tokenizer_required = false;
@@ -77,7 +74,7 @@ public:
     }
 
 private:
-    Result<TemporaryFolder> place_ = TemporaryFolder::make();
+    TestFolder place_;
 };
 
 const std::vector<std::string> kArrow{

@@ -4,6 +4,7 @@
 
 #include "infer/open/open_model.hpp"
 #include "model/folder.hpp"
+#include "support/test_folder.hpp"
 
 #include <functional>
 #include <unistd.h>
@@ -30,8 +31,7 @@ public:
     std::vector<model::TensorView> tensors;
 
     Status open() {
-        const fs::path folder = fs::temp_directory_path() / ("hekla-hostile-" + std::to_string(::getpid()));
-        fs::remove_all(folder);
+        const TestFolder folder;
         model::ModelContents contents;
         contents.config_json = config.dump();
         contents.tensors = model::sources_of(tensors);
@@ -39,9 +39,7 @@ public:
         REQUIRE_MESSAGE(saved.ok(), saved.message());
         infer::ModelOptions options;
         options.tokenizer_required = false;
-        const Status status = infer::open_model(registry(), nullptr, folder, options, {}).status();
-        fs::remove_all(folder);
-        return status;
+        return infer::open_model(registry(), nullptr, folder, options, {}).status();
     }
 
 private:

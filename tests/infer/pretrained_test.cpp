@@ -9,6 +9,7 @@
 #include "generate/generator.hpp"
 #include "infer/open/open_model.hpp"
 #include "model/folder.hpp"
+#include "support/test_folder.hpp"
 
 #include <cmath>
 #include <cstring>
@@ -60,8 +61,6 @@ Tensor ids_row(const std::vector<int32_t>& ids) {
 class ModelFile {
 public:
     ModelFile(const json& config, const Tensors& tensors) {
-        folder_ = fs::temp_directory_path() / ("hekla-pretrained-" + std::to_string(::getpid()));
-        fs::remove_all(folder_);
         std::vector<std::vector<float>> values;
         std::vector<model::TensorView> views;
         for (const auto& [name, tensor] : tensors) {
@@ -79,13 +78,6 @@ public:
         const Status saved = model::save_folder(folder_, contents);
         REQUIRE_MESSAGE(saved.ok(), saved.message());
     }
-    ~ModelFile() {
-        std::error_code ignored;
-        fs::remove_all(folder_, ignored);
-    }
-    ModelFile(const ModelFile&) = delete;
-    ModelFile& operator=(const ModelFile&) = delete;
-
     infer::Model open(program::Runtime* runtime, const char* class_name) const {
         infer::ModelOptions options;
         options.class_name = class_name;
@@ -96,7 +88,7 @@ public:
     }
 
 private:
-    fs::path folder_;
+    TestFolder folder_;
 };
 
 std::vector<int32_t> greedy(infer::Model& model, const std::vector<int32_t>& source, int32_t start, int32_t end,

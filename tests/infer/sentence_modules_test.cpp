@@ -2,6 +2,7 @@
 // Normalize in float64), and errors.
 #include "infer/open/sentence_modules.hpp"
 #include "model/safetensors.hpp"
+#include "support/test_folder.hpp"
 
 #include <cstdlib>
 #include <doctest/doctest.h>
@@ -12,6 +13,7 @@
 namespace sentence_modules_test {
 
 using namespace hekla;
+using namespace hekla::test;
 using infer::SentenceModules;
 namespace fs = std::filesystem;
 
@@ -20,22 +22,8 @@ namespace {
 // Four tokens of three values, the first two of a prompt.
 const std::vector<double> kTokens{0.5, -1.0, 2.0, 1.5, 0.25, -0.75, -2.0, 3.0, 0.125, 4.0, -0.5, 1.0};
 
-class Folder {
+class Folder : public TestFolder {
 public:
-    Folder() {
-        std::string name = (fs::temp_directory_path() / "hekla-modules-XXXXXX").string();
-        REQUIRE(::mkdtemp(name.data()) != nullptr);
-        path_ = name;
-    }
-    ~Folder() { fs::remove_all(path_); }
-    Folder(const Folder&) = delete;
-    Folder& operator=(const Folder&) = delete;
-
-    const fs::path& path() const { return path_; }
-    void write(const fs::path& name, const std::string& content) const {
-        fs::create_directories((path_ / name).parent_path());
-        std::ofstream(path_ / name) << content;
-    }
     void write_pooling(const std::string& config) const { write("1_Pooling/config.json", config); }
     // Writes modules.json: a transformer, a pooling, and others.
     void write_modules(const std::vector<std::string>& others) const {
@@ -62,18 +50,15 @@ public:
         if (bias)
             tensors.push_back(
                 model::source_of({{"linear.bias", model::DType::f32, {2}}, std::as_bytes(std::span(added))}));
-        REQUIRE(model::write_safetensors_file(path_ / "2_Dense/model.safetensors", tensors).ok());
+        REQUIRE(model::write_safetensors_file(path() / "2_Dense/model.safetensors", tensors).ok());
     }
     SentenceModules read() const {
-        Result<std::optional<SentenceModules>> modules = infer::read_sentence_modules(path_);
+        Result<std::optional<SentenceModules>> modules = infer::read_sentence_modules(path());
         REQUIRE_MESSAGE(modules.ok(), modules.message());
         REQUIRE(modules.value().has_value());
         return *std::move(modules.value());
     }
-    std::string refusal() const { return infer::read_sentence_modules(path_).message(); }
-
-private:
-    fs::path path_;
+    std::string refusal() const { return infer::read_sentence_modules(path()).message(); }
 };
 
 void check(const SentenceModules& modules, const std::vector<double>& expected, double tolerance = 1e-15) {

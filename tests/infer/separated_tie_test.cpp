@@ -1,9 +1,9 @@
 // Adapters of PEFT that replace the output layer or the embedding of a model that ties them. PEFT computes with two
 // tables then, so the results are those of tests/fixtures/adapters/lora-llama, whose model has two.
 #include "base/json.hpp"
-#include "base/temporary_folder.hpp"
 #include "model/folder.hpp"
 #include "support.hpp"
+#include "support/test_folder.hpp"
 
 #include <cmath>
 
@@ -34,8 +34,7 @@ model::TensorSource named(std::string name, const model::TensorView& tensor) {
 class Tied {
 public:
     // table: the tensor of the fixture that the model has in both places. saved: what the adapter replaces.
-    Tied(const char* table, const std::vector<std::pair<std::string, std::string>>& saved, bool tied = true)
-        : folder_(TemporaryFolder::make().take()) {
+    Tied(const char* table, const std::vector<std::pair<std::string, std::string>>& saved, bool tied = true) {
         Result<model::Weights> weights = model::Weights::open(fixture("lora-llama"));
         Result<model::Weights> lora = model::Weights::open(fixture("lora-llama") / "adapter", "adapter_model");
         REQUIRE(weights.ok());
@@ -98,7 +97,7 @@ public:
     }
 
 private:
-    TemporaryFolder folder_;
+    TestFolder folder_;
 };
 
 } // namespace
@@ -123,7 +122,7 @@ TEST_CASE("adapters of PEFT that separate tied tables are refused by name where 
     refused(Tied(kTable, {{kHead, kHead}}).open(0.5), "the scale is 0.5, but the adapter replaces 'lm_head.weight'");
     refused(Tied(kTable, {{kHead, kHead}}).open(1.0, 2), "'lm_head.weight' or 'model.embed_tokens.weight'");
     // T5 scales its states where it ties, unless its configuration has the scale by itself.
-    const TemporaryFolder folder = TemporaryFolder::make().take();
+    const TestFolder folder;
     const fs::path from = fixture("lora-t5"), body = folder.path() / "body";
     fs::copy(from, body);
     json scaled = read_json(body / "config.json");

@@ -5,13 +5,13 @@
 #include "text/text_encoder.hpp"
 
 #include "base/file.hpp"
-#include "base/temporary_folder.hpp"
 #include "batch/collate.hpp"
 #include "data/task_table.hpp"
 #include "harness/continuation.hpp"
 #include "infer/texts/chat.hpp"
 #include "infer/texts/prompt_fields.hpp"
 #include "infer/texts/prompt_style.hpp"
+#include "support/test_folder.hpp"
 
 #include <fmt/format.h>
 
@@ -57,7 +57,7 @@ Result<json> fields_of(const infer::Model& m, const std::string& objective, cons
     spec.architecture = m.composition->architecture().id;
     spec.objective = objective;
     HK_ASSIGN(const auto composition, plugin::Composition::create(registry(), spec, m.tokenizer.get()));
-    HK_ASSIGN(const TemporaryFolder folder, TemporaryFolder::make());
+    const TestFolder folder;
     data::TaskTableOptions options;
     options.inputs = {(folder.path() / "row.jsonl").string()};
     HK_TRY(write_file_atomically(options.inputs[0], row.dump() + "\n"));
@@ -115,7 +115,7 @@ public:
     explicit Described(const fs::path& from) {
         fs::path path = from;
         if (fs::is_directory(from) && !fs::exists(from / "model.safetensors")) {
-            path = place_.value().path() / "model";
+            path = place_.path() / "model";
             fs::copy(from, path);
             REQUIRE(write_file_atomically(path / "model.safetensors", std::string("\2\0\0\0\0\0\0\0{}", 10)).ok());
         }
@@ -128,7 +128,7 @@ public:
     infer::Model model;
 
 private:
-    Result<TemporaryFolder> place_ = TemporaryFolder::make();
+    TestFolder place_;
 };
 
 int compare(const fs::path& file) {

@@ -16,7 +16,7 @@ namespace checkpoint_test {
 
 using namespace hekla;
 using namespace hekla::model;
-using namespace hekla::model::test;
+using namespace hekla::test;
 
 namespace {
 
@@ -73,7 +73,7 @@ bool in_child(const std::function<bool()>& body) {
 } // namespace
 
 TEST_CASE("a checkpoint is written, found, verified") {
-    TemporaryFolder folder;
+    TestFolder folder;
     const fs::path run = folder / "a/run";
     CHECK(newest(run) == -1); // no folder yet is not an error
     REQUIRE(save(run, 10).ok());
@@ -96,7 +96,7 @@ TEST_CASE("a checkpoint is written, found, verified") {
 }
 
 TEST_CASE("names that are not checkpoints are ignored") {
-    TemporaryFolder folder;
+    TestFolder folder;
     for (const char* name : {"checkpoint-", "checkpoint-007", "checkpoint--5", "checkpoint-5x", "checkpoint-+5",
                              "checkpoint- 5", "checkpoint-99999999999999999999", "xcheckpoint-5"})
         put(folder / (std::string(name) + "/MANIFEST.json"), "{}");
@@ -196,12 +196,12 @@ TEST_CASE("any damage falls back to the previous checkpoint, with a reason") {
          },
          "its hash is"},
     };
-    TemporaryFolder whole;
+    TestFolder whole;
     REQUIRE(save(whole.path(), 10).ok());
     REQUIRE(save(whole.path(), 20).ok());
     for (const Damage& damage : all) {
         CAPTURE(damage.what);
-        TemporaryFolder folder;
+        TestFolder folder;
         fs::copy(whole.path(), folder.path(), fs::copy_options::recursive);
         damage.harm(folder / "checkpoint-20");
         std::string why;
@@ -218,7 +218,7 @@ TEST_CASE("any damage falls back to the previous checkpoint, with a reason") {
 }
 
 TEST_CASE("the newest checkpoint is found while each is removed as soon as there is a newer one") {
-    TemporaryFolder folder;
+    TestFolder folder;
     REQUIRE(save(folder.path(), 1).ok());
     std::atomic<bool> ended = false;
     std::string problem;
@@ -246,7 +246,7 @@ TEST_CASE("the newest checkpoint is found while each is removed as soon as there
 }
 
 TEST_CASE("if all are damaged there is none, with every reason, newest first") {
-    TemporaryFolder folder;
+    TestFolder folder;
     REQUIRE(save(folder.path(), 1).ok());
     REQUIRE(save(folder.path(), 2).ok());
     fs::remove(folder / "checkpoint-1/config.json");
@@ -260,7 +260,7 @@ TEST_CASE("if all are damaged there is none, with every reason, newest first") {
 }
 
 TEST_CASE("a save that was abandoned or failed leaves nothing") {
-    TemporaryFolder folder;
+    TestFolder folder;
     REQUIRE(save(folder.path(), 1).ok());
     {
         auto writer = CheckpointWriter::create(folder.path(), 2);
@@ -280,7 +280,7 @@ TEST_CASE("a save that was abandoned or failed leaves nothing") {
 }
 
 TEST_CASE("leftovers of a killed process are never used, and removed") {
-    TemporaryFolder folder;
+    TestFolder folder;
     REQUIRE(save(folder.path(), 10).ok());
     // All but the last step done: the contents are complete, the name is still temporary.
     fs::copy(folder / "checkpoint-10", folder / "checkpoint-20.tmp-abcDE0");
@@ -297,7 +297,7 @@ TEST_CASE("leftovers of a killed process are never used, and removed") {
 }
 
 TEST_CASE("the limit removes the oldest complete ones, never the newest or the best") {
-    TemporaryFolder folder;
+    TestFolder folder;
     const fs::path& run = folder.path();
     for (const int64_t step : {10, 20, 30, 40}) REQUIRE(save(run, step).ok());
     CHECK(prune_checkpoints(run, 3, 40).value() == std::vector<int64_t>{10});
@@ -326,7 +326,7 @@ TEST_CASE("the limit removes the oldest complete ones, never the newest or the b
 }
 
 TEST_CASE("a valid checkpoint is never removed because of a broken one") {
-    TemporaryFolder folder;
+    TestFolder folder;
     const fs::path& run = folder.path();
     for (const int64_t step : {10, 20, 30}) REQUIRE(save(run, step).ok());
     fs::remove(run / "checkpoint-30/config.json");
@@ -344,7 +344,7 @@ TEST_CASE("a valid checkpoint is never removed because of a broken one") {
 }
 
 TEST_CASE("a full disk: an error, the older checkpoint stays, without partial files") {
-    TemporaryFolder folder;
+    TestFolder folder;
     REQUIRE(save(folder.path(), 10).ok());
     // The limit is reached at a different file each time: config, shards, optimizer, manifest.
     for (const rlim_t limit : {0, 10, 50, 300, 3000, 4000, 9000}) {
@@ -363,7 +363,7 @@ TEST_CASE("a full disk: an error, the older checkpoint stays, without partial fi
 }
 
 TEST_CASE("a folder that is not writable") {
-    TemporaryFolder folder;
+    TestFolder folder;
     put(folder / "file", "x");
     CHECK(save(folder / "file", 1).code() == Code::io);
     CHECK(save(folder / "file/run", 1).code() == Code::io);
@@ -384,7 +384,7 @@ namespace {
 
 // Kills a child that saves, prunes and sets the best in a loop; the next one continues from its files.
 void kill_at_random_moments(int rounds) {
-    TemporaryFolder folder;
+    TestFolder folder;
     const fs::path& run = folder.path();
     const auto began = std::chrono::steady_clock::now();
     REQUIRE(save(run, 0).ok());

@@ -11,7 +11,7 @@ namespace folder_test {
 
 using namespace hekla;
 using namespace hekla::model;
-using namespace hekla::model::test;
+using namespace hekla::test;
 
 namespace {
 
@@ -34,7 +34,7 @@ bool contains(const std::string& text, const std::string& part) { return text.fi
 } // namespace
 
 TEST_CASE("a folder is written and opened") {
-    TemporaryFolder folder;
+    TestFolder folder;
     put(folder / "source/vocab.json", "{}");
     put(folder / "source/merges.txt", "#version: 0.2\n");
     put(folder / "source/notes", "not a tokenizer's");
@@ -56,7 +56,7 @@ TEST_CASE("a folder is written and opened") {
 }
 
 TEST_CASE("an existing folder: rejected, or replaced as a whole") {
-    TemporaryFolder folder;
+    TestFolder folder;
     const fs::path target = folder / "out/"; // with a trailing slash
     REQUIRE(save_folder(target, contents(1)).ok());
     auto refused = save_folder(target, contents(2));
@@ -89,7 +89,7 @@ TEST_CASE("an existing folder: rejected, or replaced as a whole") {
 }
 
 TEST_CASE("cache links are followed, and links to other files than auxiliary ones are not copied") {
-    TemporaryFolder folder;
+    TestFolder folder;
     // Hugging Face's cache: snapshots/REVISION/NAME -> ../../blobs/HASH.
     const fs::path model = folder / "hub/snapshots/1";
     const auto link = [&](const char* name, const std::string& content) {
@@ -150,7 +150,7 @@ TEST_CASE("cache links are followed, and links to other files than auxiliary one
 }
 
 TEST_CASE("into a folder that contains other files") {
-    TemporaryFolder folder;
+    TestFolder folder;
     const fs::path run = folder / "run";
     put(run / "checkpoint-5/x", "x");
     put(run / "train_log.jsonl", "{}");
@@ -166,7 +166,7 @@ TEST_CASE("into a folder that contains other files") {
 }
 
 TEST_CASE("a source that fails leaves everything unchanged") {
-    TemporaryFolder folder;
+    TestFolder folder;
     const fs::path target = folder / "out";
     REQUIRE(save_folder(target, contents(1)).ok());
     ModelContents failing = contents(2);
@@ -181,7 +181,7 @@ TEST_CASE("a source that fails leaves everything unchanged") {
 }
 
 TEST_CASE("invalid contents") {
-    TemporaryFolder folder;
+    TestFolder folder;
     const auto error = [&](auto change) {
         ModelContents model = contents();
         change(model);
@@ -200,7 +200,7 @@ TEST_CASE("invalid contents") {
 }
 
 TEST_CASE("folders that are not model folders") {
-    TemporaryFolder folder;
+    TestFolder folder;
     const auto error = [&] {
         auto opened = ModelFolder::open(folder.path());
         return opened.ok() ? "" : opened.message();
@@ -229,7 +229,7 @@ TEST_CASE("leftovers are distinguished from active writers, and a folder that wa
     CHECK(leftover_stem(".tmp-abcdef") == "");
     CHECK(leftover_stem("out") == "");
 
-    TemporaryFolder folder;
+    TestFolder folder;
     auto living = StagedFolder::create(folder / "out");
     REQUIRE(living.ok());
     put(living->path() / "x", "living");
@@ -251,7 +251,7 @@ TEST_CASE("leftovers are distinguished from active writers, and a folder that wa
 }
 
 TEST_CASE("real folders open, and copies of them open") {
-    TemporaryFolder folder;
+    TestFolder folder;
     std::size_t found = 0;
     for (const auto& top : {shared() / "fixtures" / "models", shared() / "data" / "pretrained"}) {
         if (!fs::is_directory(top)) continue;

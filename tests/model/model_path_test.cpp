@@ -9,7 +9,7 @@ namespace model_path_test {
 
 using namespace hekla;
 using namespace hekla::model;
-using namespace hekla::model::test;
+using namespace hekla::test;
 
 namespace {
 
@@ -28,7 +28,7 @@ void write_model(const fs::path& folder, const std::string& config = R"({"model_
 } // namespace
 
 TEST_CASE("the Hub's cache of a model is opened by refs/main, or by its only snapshot") {
-    TemporaryFolder folder;
+    TestFolder folder;
     const fs::path cache = folder / "models--org--name";
     write_model(cache / "blobs-of-a");
     fs::create_directories(cache / "snapshots/a");
@@ -51,7 +51,7 @@ TEST_CASE("the Hub's cache of a model is opened by refs/main, or by its only sna
 }
 
 TEST_CASE("names on the Hub, GGUF files and pointers of git-lfs are named as what they are") {
-    TemporaryFolder folder;
+    TestFolder folder;
     CHECK(contains(find_model_folder("no-such-org/no.such_name").message(),
                    "hf download no-such-org/no.such_name --local-dir DIR"));
     CHECK_FALSE(contains(find_model_folder("./no/such/folder").message(), "hf download"));
@@ -73,7 +73,7 @@ TEST_CASE("names on the Hub, GGUF files and pointers of git-lfs are named as wha
 }
 
 TEST_CASE("quantized weights are refused with their method, their bits and the folder that they were made from") {
-    TemporaryFolder folder;
+    TestFolder folder;
     write_model(folder / "gptq",
                 R"({"model_type": "llama", "quantization_config": {"quant_method": "gptq", "bits": 4}})");
     std::string message = ModelFolder::open(folder / "gptq").message();

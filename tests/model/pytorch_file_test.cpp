@@ -12,7 +12,7 @@ namespace pytorch_file_test {
 
 using namespace hekla;
 using namespace hekla::model;
-using namespace hekla::model::test;
+using namespace hekla::test;
 
 namespace {
 
@@ -32,7 +32,7 @@ std::string legacy(const std::string& program) {
 }
 
 std::string program_error(const std::string& program) {
-    TemporaryFolder folder;
+    TestFolder folder;
     put(folder / "x.bin", legacy(program));
     return open_error(folder / "x.bin");
 }
@@ -53,7 +53,7 @@ void check_same(const PytorchFile& file) {
 
 // Opens `count` damaged copies of a file, each with a few bytes changed, every fifth also truncated.
 void open_damaged(const std::string& name, int count, uint32_t seed) {
-    TemporaryFolder folder;
+    TestFolder folder;
     const std::string whole = get(given(name));
     std::mt19937 random(seed);
     const auto below = [&](std::size_t n) { return static_cast<std::size_t>(random() % n); };
@@ -118,7 +118,7 @@ TEST_CASE("a file without a dictionary of tensors is an error") {
                    "tensor \"weight\": [1000, 1000] repeats elements of its storage, which has 30"));
     CHECK(contains(open_error(given("torchscript.bin")), "is TorchScript"));
     CHECK(contains(open_error(given("expected.safetensors")), "expected.safetensors: pickle, byte 0: instruction"));
-    TemporaryFolder folder;
+    TestFolder folder;
     put(folder / "x.bin", "");
     CHECK(contains(open_error(folder / "x.bin"), "ends in the middle"));
     put(folder / "x.bin", "PK\x03\x04");
@@ -173,7 +173,7 @@ std::string zip_of(const std::vector<ZipEntry>& entries) {
 } // namespace
 
 TEST_CASE("zip archives cannot declare more than they contain") {
-    const TemporaryFolder folder;
+    const TestFolder folder;
     const auto error = [&](const std::vector<ZipEntry>& entries) {
         put(folder / "x.bin", zip_of(entries));
         return open_error(folder / "x.bin");
@@ -233,7 +233,7 @@ TEST_CASE("pickle programs that abuse the interpreter are rejected") {
 
 TEST_CASE("views must be inside their storage") {
     using namespace std::string_literals;
-    TemporaryFolder folder;
+    TestFolder folder;
     const auto error = [&](const std::string& window, uint64_t elements = 4, std::size_t bytes = 16) {
         const std::string number("\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19.", 15);
         std::string file = number + std::string("\x80\x02M\xe9\x03.", 6) + "\x80\x02}.";
@@ -268,7 +268,7 @@ TEST_CASE("views must be inside their storage") {
 }
 
 TEST_CASE("a folder of PyTorch files opens like one of safetensors") {
-    TemporaryFolder folder;
+    TestFolder folder;
     fs::copy_file(given("zip.bin"), folder / "pytorch_model.bin");
     auto weights = Weights::open(folder.path());
     if (!weights.ok()) FAIL(weights.message());

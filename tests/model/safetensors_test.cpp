@@ -9,7 +9,7 @@ namespace safetensors_test {
 
 using namespace hekla;
 using namespace hekla::model;
-using namespace hekla::model::test;
+using namespace hekla::test;
 
 namespace {
 
@@ -338,7 +338,7 @@ TEST_CASE("incorrect use of a writer") {
 }
 
 TEST_CASE("a file is written completely or not at all") {
-    TemporaryFolder folder;
+    TestFolder folder;
     const auto path = folder / "model.safetensors";
     auto record = write_safetensors_file(path, std::vector{floats("w", {2}, {1, 2})});
     REQUIRE(record.ok());
@@ -376,7 +376,7 @@ TEST_CASE("a file is written completely or not at all") {
 }
 
 TEST_CASE("hashes round-trip") {
-    TemporaryFolder folder;
+    TestFolder folder;
     std::string content(3'000'001, '\0');
     for (std::size_t i = 0; i < content.size(); ++i) content[i] = static_cast<char>(i * i >> 3);
     auto file = HashedFile::create(folder / "x");

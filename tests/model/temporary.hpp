@@ -1,40 +1,22 @@
-// Helpers for the tests of this room: a temporary folder, small tensors, hand-made safetensors bytes.
+// Helpers for the tests of this room: small tensors, hand-made safetensors bytes.
 #pragma once
 
 #include "base/file.hpp"
 #include "model/safetensors.hpp"
+#include "support/test_folder.hpp"
 
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <string>
-#include <unistd.h>
 #include <vector>
 
-namespace hekla::model::test {
+namespace hekla::test {
+
+using namespace model;
 
 namespace fs = std::filesystem;
-
-class TemporaryFolder {
-public:
-    TemporaryFolder() {
-        std::string name = (fs::temp_directory_path() / "hekla_model_XXXXXX").string();
-        if (::mkdtemp(name.data()) == nullptr) std::abort();
-        path_ = name;
-    }
-    TemporaryFolder(const TemporaryFolder&) = delete;
-    TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-    ~TemporaryFolder() {
-        std::error_code error;
-        fs::remove_all(path_, error);
-    }
-    const fs::path& path() const { return path_; }
-    fs::path operator/(const std::string& name) const { return path_ / name; }
-
-private:
-    fs::path path_;
-};
 
 inline void put(const fs::path& path, std::string_view content) {
     fs::create_directories(path.parent_path());
@@ -88,4 +70,4 @@ inline std::span<const std::byte> bytes_of(std::string_view text) {
 // Optional folders next to the checkout; tests that need them pass without.
 inline fs::path shared() { return fs::path(HEKLA_SOURCE_DIR) / ".." / "shared"; }
 
-} // namespace hekla::model::test
+} // namespace hekla::test

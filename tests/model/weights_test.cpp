@@ -9,7 +9,7 @@ namespace weights_test {
 
 using namespace hekla;
 using namespace hekla::model;
-using namespace hekla::model::test;
+using namespace hekla::test;
 
 namespace {
 
@@ -39,7 +39,7 @@ TEST_CASE("one file or shards give the same weights") {
              {0, "model-00001-of-00005.safetensors model-00002-of-00005.safetensors model-00003-of-00005.safetensors "
                  "model-00004-of-00005.safetensors model-00005-of-00005.safetensors model.safetensors.index.json"}}) {
         CAPTURE(bound);
-        TemporaryFolder folder;
+        TestFolder folder;
         auto written = write_sharded(folder.path(), "model", five(), {{"format", "pt"}}, bound);
         REQUIRE(written.ok());
         CHECK(names_in(folder.path()) == names);
@@ -69,7 +69,7 @@ TEST_CASE("one file or shards give the same weights") {
 }
 
 TEST_CASE("no tensors, a duplicate name, an invalid stem") {
-    TemporaryFolder folder;
+    TestFolder folder;
     CHECK(write_sharded(folder.path(), "model", {}).ok());
     CHECK(Weights::open(folder.path()).ok());
     auto twice = five();
@@ -79,7 +79,7 @@ TEST_CASE("no tensors, a duplicate name, an invalid stem") {
 }
 
 TEST_CASE("an index with wrong entries") {
-    TemporaryFolder folder;
+    TestFolder folder;
     REQUIRE(write_sharded(folder.path(), "model", five(), {}, 48).ok());
     const fs::path path = folder / "model.safetensors.index.json";
     const std::string first = "model-00001-of-00002.safetensors", second = "model-00002-of-00002.safetensors";
@@ -122,7 +122,7 @@ TEST_CASE("an index with wrong entries") {
 }
 
 TEST_CASE("nothing to open, with the reason") {
-    TemporaryFolder folder;
+    TestFolder folder;
     CHECK(contains(open_error(folder.path()),
                    "none of model.safetensors, model.safetensors.index.json, pytorch_model.bin, "
                    "pytorch_model.bin.index.json exists"));

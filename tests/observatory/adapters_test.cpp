@@ -3,6 +3,7 @@
 #include "models/adapter_writing.hpp"
 #include "models/model.hpp"
 #include "models/word_difference.hpp"
+#include "support/test_folder.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -25,14 +26,6 @@ constexpr int64_t kTokens = 24;
 // A trained body, and adapters of it, in a temporary folder.
 class Folders {
 public:
-    Folders() {
-        std::string name = (fs::temp_directory_path() / "hekla_observatory_test_XXXXXX").string();
-        REQUIRE(mkdtemp(name.data()) != nullptr);
-        root_ = name;
-    }
-    ~Folders() { fs::remove_all(root_); }
-    Folders(const Folders&) = delete;
-    Folders& operator=(const Folders&) = delete;
     std::string at(const std::string& name) const { return (root_ / name).string(); }
     void train(hk::Context& context, const std::string& out, const std::string& text,
                std::vector<std::string> more) const {
@@ -62,7 +55,7 @@ public:
     }
 
 private:
-    fs::path root_;
+    hekla::test::TestFolder root_;
 };
 
 struct App {

@@ -1,6 +1,7 @@
 // The log of a training while it grows, is truncated, or was restarted.
 #include "failure.hpp"
 #include "models/log_reader.hpp"
+#include "support/test_folder.hpp"
 
 #include <cstdlib>
 #include <doctest/doctest.h>
@@ -12,16 +13,10 @@ namespace fs = std::filesystem;
 namespace {
 
 struct Run {
-    Run() {
-        std::string name = (fs::temp_directory_path() / "hekla_observatory_test_XXXXXX").string();
-        REQUIRE(mkdtemp(name.data()) != nullptr);
-        folder = name;
-    }
-    ~Run() { fs::remove_all(folder); }
     void write(const std::string& text, std::ios::openmode mode = std::ios::app) const {
         std::ofstream(folder / "train_log.jsonl", mode) << text;
     }
-    fs::path folder;
+    hekla::test::TestFolder folder;
 };
 
 std::string step(int number, double loss) {

@@ -3,6 +3,7 @@
 #include "graph/text.hpp"
 #include "model/weights.hpp"
 #include "plugin/composition/compose.hpp"
+#include "support/program.hpp"
 
 #include <algorithm>
 #include <cstdio>
@@ -19,47 +20,17 @@
 namespace fs = std::filesystem;
 using nlohmann::json;
 using namespace hekla;
+using namespace hekla::test;
 
 namespace {
 
-struct Place {
-    Place() {
-        static int count = 0;
-        path =
-            fs::temp_directory_path() / ("hekla_convert_" + std::to_string(::getpid()) + "_" + std::to_string(++count));
-        fs::create_directories(path);
-    }
-    ~Place() {
-        std::error_code ignored;
-        fs::remove_all(path, ignored);
-    }
-    Place(const Place&) = delete;
-    Place& operator=(const Place&) = delete;
-    fs::path operator/(const std::string& name) const { return path / name; }
-    fs::path path;
-};
-
-struct Ran {
-    int status = -1;
-    std::string output; // standard output and error
-};
-
 Ran run(const std::string& arguments) {
-    std::FILE* pipe = ::popen((std::string("'") + HEKLA_PROGRAM + "' " + arguments + " 2>&1").c_str(), "r");
-    REQUIRE(pipe != nullptr);
-    Ran ran;
-    char buffer[4096];
-    for (std::size_t n = 0; (n = std::fread(buffer, 1, sizeof buffer, pipe)) > 0;) ran.output.append(buffer, n);
-    const int status = ::pclose(pipe);
-    ran.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-    return ran;
+    return shell(".", std::string("'") + HEKLA_PROGRAM + "' " + arguments + " 2>&1");
 }
 
 Ran convert(const fs::path& from, const fs::path& to, const std::string& options = "") {
     return run("convert '" + from.string() + "' '" + to.string() + "' " + options);
 }
-
-bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 fs::path fixture(const std::string& name) { return fs::path(HEKLA_SOURCE_DIR) / "tests/fixtures/models" / name; }
 
@@ -232,13 +203,13 @@ float stored_at(const model::Weights& weights, const std::string& name, std::siz
 } // namespace
 
 TEST_CASE("every fixture round-trips, and still passes") {
-    const Place place;
+    const TestFolder place;
     std::string folders;
     for (const fs::path& from : fixtures()) {
         CAPTURE(from.string());
         const fs::path to = place / from.filename().string();
         const Ran ran = convert(from, to);
-        CAPTURE(ran.output);
+        CAPTURE(ran.out);
         REQUIRE(ran.status == 0);
         check_same(open_weights(from), open_weights(to));
         CHECK(open_weights(to).metadata() == model::Metadata{{"format", "pt"}});
@@ -254,7 +225,7 @@ TEST_CASE("every fixture round-trips, and still passes") {
         folders += " '" + to.string() + "'";
     }
     const Ran verified = run("verify --reference" + folders);
-    CAPTURE(verified.output);
+    CAPTURE(verified.out);
     CHECK(verified.status == 0);
 }
 
@@ -279,7 +250,7 @@ TEST_CASE("a written configuration describes the same graph") {
 }
 
 TEST_CASE("types, and shards with an index") {
-    const Place place;
+    const TestFolder place;
     const fs::path from = fixture("gpt2-clm");
     REQUIRE(convert(from, place / "half", "--dtype f16 --shard-size 20KB").status == 0);
     const model::Weights half = open_weights(place / "half");
@@ -306,10 +277,10 @@ TEST_CASE("legacy names are read, current ones are written") {
     using Tensors = std::vector<model::TensorSource>;
     const auto check = [](const char* name, const std::function<void(Tensors&)>& change) {
         CAPTURE(name);
-        const Place place;
+        const TestFolder place;
         write_changed(fixture(name), place / "old", change);
         const Ran ran = convert(place / "old", place / "new");
-        CAPTURE(ran.output);
+        CAPTURE(ran.out);
         REQUIRE(ran.status == 0);
         check_same(open_weights(fixture(name)), open_weights(place / "new"));
     };
@@ -401,15 +372,15 @@ TEST_CASE("legacy names are read, current ones are written") {
 }
 
 TEST_CASE("the class is the one whose tensors are in the file") {
-    const Place place;
+    const TestFolder place;
     write_changed(fixture("bert-pretraining"), place / "from", [](auto&) {});
     json config = read_json(place / "from/config.json");
     config["architectures"] = {"BertForMaskedLM"}; // as in the best known file of this kind
     std::ofstream(place / "from/config.json") << config;
     const Ran ran = convert(place / "from", place / "to");
-    CAPTURE(ran.output);
+    CAPTURE(ran.out);
     CHECK(ran.status == 0);
-    CHECK(has(ran.output, "its tensors are those of BertForPreTraining, not of BertForMaskedLM"));
+    CHECK(has(ran.out, "its tensors are those of BertForPreTraining, not of BertForMaskedLM"));
     check_same(open_weights(fixture("bert-pretraining")), open_weights(place / "to"));
     config.erase("architectures");
     std::ofstream(place / "from/config.json") << config;
@@ -426,25 +397,25 @@ TEST_CASE("the class is the one whose tensors are in the file") {
 }
 
 TEST_CASE("PyTorch's file with old names") {
-    const Place place;
+    const TestFolder place;
     const fs::path from = fs::path(HEKLA_SOURCE_DIR) / "tests/fixtures/pytorch/bert";
     const Ran ran = convert(from, place / "to");
-    CAPTURE(ran.output);
+    CAPTURE(ran.out);
     REQUIRE(ran.status == 0);
     check_same(open_weights(fixture("bert-pretraining")), open_weights(place / "to"));
 }
 
 TEST_CASE("a model that cannot be converted is one error") {
     using Tensors = std::vector<model::TensorSource>;
-    const Place place;
+    const TestFolder place;
     const auto refused = [&](const std::string& name, const std::function<void(Tensors&)>& change,
                              std::initializer_list<const char*> parts) {
         write_changed(fixture("gpt2-clm"), place / name, change);
         const Ran ran = convert(place / name, place / "to");
-        CAPTURE(ran.output);
+        CAPTURE(ran.out);
         CHECK(ran.status == 1);
-        CHECK(ran.output.starts_with("hekla: error: " + (place / name).string()));
-        for (const char* part : parts) CHECK(has(ran.output, part));
+        CHECK(ran.out.starts_with("hekla: error: " + (place / name).string()));
+        for (const char* part : parts) CHECK(has(ran.out, part));
         CHECK(!fs::exists(place / "to"));
     };
     refused("missing", [](Tensors& t) { t.pop_back(); }, {": missing \"transformer.wte.weight\" [128, 32]"});
@@ -460,12 +431,11 @@ TEST_CASE("a model that cannot be converted is one error") {
     refused("two", [](Tensors& t) { rename_all(t, "wpe", "wpp"); },
             {"2 tensors do not fit the model", "missing \"transformer.wpe.weight\"", "\"transformer.wpp.weight\""});
     std::ofstream(place / "file") << "x";
-    CHECK(has(convert(fixture("gpt2-clm"), place / "file").output, "exists; choose another name"));
-    CHECK(has(convert(fixture("gpt2-clm"), place / "missing").output, "exists; choose another name"));
-    CHECK(has(convert(fixture("gpt2-clm"), place / "to", "--shard-size 2XB").output,
-              "a size such as 2GB, 500MB or 3GiB"));
-    CHECK(has(convert(fixture("gpt2-clm"), place / "to", "--class Gpt2LMHeadModel").output, "GPT2LMHeadModel"));
-    CHECK(has(convert(place / "absent", place / "to").output, "absent: is not a folder"));
+    CHECK(has(convert(fixture("gpt2-clm"), place / "file").out, "exists; choose another name"));
+    CHECK(has(convert(fixture("gpt2-clm"), place / "missing").out, "exists; choose another name"));
+    CHECK(has(convert(fixture("gpt2-clm"), place / "to", "--shard-size 2XB").out, "a size such as 2GB, 500MB or 3GiB"));
+    CHECK(has(convert(fixture("gpt2-clm"), place / "to", "--class Gpt2LMHeadModel").out, "GPT2LMHeadModel"));
+    CHECK(has(convert(place / "absent", place / "to").out, "absent: is not a folder"));
     CHECK(convert(fixture("gpt2-clm"), place / "to", "--dtype f8").status == 2);
     CHECK(!fs::exists(place / "to"));
     static const float large[1]{70000.0f};
@@ -477,18 +447,18 @@ TEST_CASE("a model that cannot be converted is one error") {
                     return {};
                 };
     });
-    CHECK(has(convert(place / "large", place / "to", "--dtype f16").output,
+    CHECK(has(convert(place / "large", place / "to", "--dtype f16").out,
               "\"transformer.ln_f.bias\": 70000 is too large for f16"));
     CHECK(!fs::exists(place / "to"));
     CHECK(convert(place / "large", place / "to", "--dtype bf16").status == 0);
 }
 
 TEST_CASE("GPT-2 as GGUF") {
-    const Place place;
+    const TestFolder place;
     const Ran ran = convert(fixture("gpt2-clm"), place / "m.gguf");
-    CAPTURE(ran.output);
+    CAPTURE(ran.out);
     REQUIRE(ran.status == 0);
-    CHECK(has(ran.output, "the file is written without one"));
+    CHECK(has(ran.out, "the file is written without one"));
     const Gguf file(place / "m.gguf");
     const json config = read_json(fixture("gpt2-clm") / "config.json");
     CHECK(file.keys.at("general.architecture") == "gpt2");
@@ -511,8 +481,8 @@ TEST_CASE("GPT-2 as GGUF") {
     CHECK(half.tensors.at("token_embd.weight").type == 1);
     CHECK(half.tensors.at("position_embd.weight").type == 0);
     CHECK(half.tensors.at("output_norm.weight").type == 0);
-    CHECK(has(convert(fixture("gpt2-clm"), place / "h.gguf").output, "exists; choose another name"));
-    CHECK(has(convert(fixture("bert-tagger"), place / "b.gguf").output,
+    CHECK(has(convert(fixture("gpt2-clm"), place / "h.gguf").out, "exists; choose another name"));
+    CHECK(has(convert(fixture("bert-tagger"), place / "b.gguf").out,
               "is a BertForTokenClassification; GGUF is written of"));
     CHECK(!fs::exists(place / "b.gguf"));
 }
@@ -547,7 +517,7 @@ json around(const std::vector<int>& before, const std::vector<int>& after) {
 }
 
 // A byte-level BPE of a few tokens, with other sections.
-Ran convert_tokenizer(const Place& place, const std::string& name, const json& changes) {
+Ran convert_tokenizer(const TestFolder& place, const std::string& name, const json& changes) {
     const fs::path folder = place / name;
     fs::create_directory(folder);
     for (const char* file : {"config.json", "model.safetensors"})
@@ -577,7 +547,7 @@ Ran convert_tokenizer(const Place& place, const std::string& name, const json& c
 } // namespace
 
 TEST_CASE("a tokenizer as GGUF: llama.cpp's name of how it splits texts, or a refusal") {
-    const Place place;
+    const TestFolder place;
     const std::string qwen2 =
         R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|)"
         R"(\s*[\r\n]+|\s+(?!\S)|\s+)";
@@ -606,10 +576,10 @@ TEST_CASE("a tokenizer as GGUF: llama.cpp's name of how it splits texts, or a re
           Written{"o200k", {{"pre_tokenizer", sequence(split(o200k))}}, "gpt-4o", "combining marks"}}) {
         const Ran ran = convert_tokenizer(place, one.name, one.changes);
         CAPTURE(one.name);
-        CAPTURE(ran.output);
+        CAPTURE(ran.out);
         REQUIRE(ran.status == 0);
-        CHECK(has(ran.output, "warning") == (*one.warning != '\0'));
-        CHECK(has(ran.output, one.warning));
+        CHECK(has(ran.out, "warning") == (*one.warning != '\0'));
+        CHECK(has(ran.out, one.warning));
         const Gguf file(place / (std::string(one.name) + ".gguf"));
         CHECK(file.keys.at("tokenizer.ggml.model") == "gpt2");
         CHECK(file.keys.at("tokenizer.ggml.pre") == one.pre);
@@ -625,15 +595,15 @@ TEST_CASE("a tokenizer as GGUF: llama.cpp's name of how it splits texts, or a re
           std::tuple("two", json{{"post_processor", around({0, 2}, {})}}, "<s> <end>; llama.cpp adds one at most")}) {
         const Ran ran = convert_tokenizer(place, name, changes);
         CAPTURE(name);
-        CAPTURE(ran.output);
+        CAPTURE(ran.out);
         CHECK(ran.status == 1);
-        CHECK(has(ran.output, expected));
+        CHECK(has(ran.out, expected));
         CHECK(!fs::exists(place / (std::string(name) + ".gguf")));
     }
 }
 
 TEST_CASE("a tokenizer as GGUF: the tokens around a text") {
-    const Place place;
+    const TestFolder place;
     struct Around {
         const char* name;
         std::vector<int> before, after;
@@ -646,7 +616,7 @@ TEST_CASE("a tokenizer as GGUF: the tokens around a text") {
         const json post = one.before.empty() && one.after.empty() ? json() : around(one.before, one.after);
         const Ran ran = convert_tokenizer(place, one.name, {{"post_processor", post}});
         CAPTURE(one.name);
-        CAPTURE(ran.output);
+        CAPTURE(ran.out);
         REQUIRE(ran.status == 0);
         const Gguf file(place / (std::string(one.name) + ".gguf"));
         CHECK(file.keys.at("tokenizer.ggml.add_bos_token") == !one.before.empty());
@@ -659,16 +629,16 @@ TEST_CASE("a tokenizer as GGUF: the tokens around a text") {
 }
 
 TEST_CASE("Llama with SentencePiece's merges as GGUF") {
-    const Place place;
+    const TestFolder place;
     const fs::path folder = place / "llama";
     const Ran trained = run("tokenize train --kind sentencepiece-bpe --vocab-size 110 '" +
                             (fs::path(HEKLA_SOURCE_DIR) / "README.md").string() + "' -o '" + folder.string() + "'");
-    CAPTURE(trained.output);
+    CAPTURE(trained.out);
     REQUIRE(trained.status == 0);
     for (const char* file : {"config.json", "model.safetensors"})
         fs::copy_file(fixture("llama-clm") / file, folder / file);
     const Ran ran = convert(folder, place / "m.gguf");
-    CAPTURE(ran.output);
+    CAPTURE(ran.out);
     REQUIRE(ran.status == 0);
     const Gguf file(place / "m.gguf");
     CHECK(file.keys.at("tokenizer.ggml.model") == "llama");
@@ -692,9 +662,9 @@ TEST_CASE("Llama with SentencePiece's merges as GGUF") {
 }
 
 TEST_CASE("Llama as GGUF") {
-    const Place place;
+    const TestFolder place;
     const Ran ran = convert(fixture("llama-clm"), place / "m.gguf");
-    CAPTURE(ran.output);
+    CAPTURE(ran.out);
     REQUIRE(ran.status == 0);
     const Gguf file(place / "m.gguf");
     const json config = read_json(fixture("llama-clm") / "config.json");
@@ -715,11 +685,11 @@ TEST_CASE("Llama as GGUF") {
 
 // What each decoder of the family is called there, and what its norms are.
 TEST_CASE("decoders of the Llama family as GGUF, or refused for what llama.cpp cannot compute") {
-    const Place place;
+    const TestFolder place;
     const fs::path families = fs::path(HEKLA_SOURCE_DIR) / "tests/fixtures/families";
     const auto converted = [&](const char* name) {
         const Ran ran = convert(families / name, place / (std::string(name) + ".gguf"));
-        CAPTURE(ran.output);
+        CAPTURE(ran.out);
         REQUIRE(ran.status == 0);
         return Gguf(place / (std::string(name) + ".gguf"));
     };
@@ -743,9 +713,9 @@ TEST_CASE("decoders of the Llama family as GGUF, or refused for what llama.cpp c
                                     {"glm4", "is a Glm4ForCausalLM; GGUF is written of language models of the types"},
                                     {"cohere2", "gpt2, llama, mistral, qwen2"}}) {
         const Ran ran = convert(families / name, place / "no.gguf");
-        CAPTURE(ran.output);
+        CAPTURE(ran.out);
         CHECK(ran.status == 1);
-        CHECK(has(ran.output, why));
+        CHECK(has(ran.out, why));
         CHECK(!fs::exists(place / "no.gguf"));
     }
 }

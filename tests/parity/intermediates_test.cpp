@@ -3,6 +3,7 @@
 #include "model/folder.hpp"
 #include "parity/pretrained.hpp"
 #include "program/parameter_store.hpp"
+#include "support/test_folder.hpp"
 
 #include "infer/open/model_tensors.hpp"
 #include "plugin/composition/compose.hpp"
@@ -167,7 +168,7 @@ TEST_CASE("capp_gpt2: after loading, saving and loading again every byte is the 
         REQUIRE_MESSAGE(found.ok(), found.message());
         for (const plugin::StoredTensor& tensor : found.value()) REQUIRE(infer::upload(*store.value(), tensor).ok());
     };
-    const fs::path target = fs::temp_directory_path() / ("hekla_round_trip_" + std::to_string(::getpid()));
+    const TestFolder target;
     const auto save = [&](const char* name) {
         model::ModelContents contents;
         const auto config = composition.value()->write_config();
@@ -181,7 +182,6 @@ TEST_CASE("capp_gpt2: after loading, saving and loading again every byte is the 
         return again.take();
     };
     load(opened->weights());
-    fs::create_directories(target);
     {
         const model::ModelFolder first = save("first");
         std::size_t compared = 0;
@@ -200,5 +200,4 @@ TEST_CASE("capp_gpt2: after loading, saving and loading again every byte is the 
         CHECK(text_of(target / "second" / "model.safetensors") == text_of(target / "first" / "model.safetensors"));
         CHECK(second.config_json() == first.config_json());
     }
-    fs::remove_all(target);
 }

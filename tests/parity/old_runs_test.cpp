@@ -1,7 +1,7 @@
 // Runs, a token cache, an exported file and a captured call from before config.json recorded how texts become ids
 // (tests/fixtures/old-runs): they are used and resumed by their own rules. HEKLA_PROGRAM is the program.
 #include "base/file.hpp"
-#include "base/temporary_folder.hpp"
+#include "support/program.hpp"
 
 #include <cmath>
 #include <cstdio>
@@ -11,6 +11,7 @@
 #include <string>
 
 using namespace hekla;
+using namespace hekla::test;
 using nlohmann::json;
 
 namespace old_runs_test {
@@ -22,26 +23,16 @@ namespace fs = std::filesystem;
 class Runs {
 public:
     Runs() {
-        REQUIRE(place_.ok());
         fs::copy(fs::path(HEKLA_SOURCE_DIR) / "tests" / "fixtures" / "old-runs", folder(), fs::copy_options::recursive);
         expected = read("expected.json");
     }
-    fs::path folder() const { return place_.value().path() / "runs"; }
+    fs::path folder() const { return place_ / "runs"; }
     json read(const char* name) const {
         const Result<std::string> text = read_file(folder() / name);
         REQUIRE_MESSAGE(text.ok(), text.message());
         return json::parse(text.value());
     }
-    std::string shell(const std::string& command) const {
-        const std::string whole = "cd '" + folder().string() + "' && " + command;
-        std::FILE* pipe = ::popen(whole.c_str(), "r");
-        REQUIRE(pipe != nullptr);
-        std::string out;
-        char buffer[4096];
-        for (std::size_t n = 0; (n = std::fread(buffer, 1, sizeof buffer, pipe)) > 0;) out.append(buffer, n);
-        REQUIRE_MESSAGE(::pclose(pipe) == 0, command, "\n", out);
-        return out;
-    }
+    std::string shell(const std::string& command) const { return succeed(test::shell(folder(), command)).out; }
     std::string run(const std::string& arguments) const {
         return shell(std::string("'") + HEKLA_PROGRAM + "' " + arguments);
     }
@@ -61,7 +52,7 @@ public:
     json expected;
 
 private:
-    Result<TemporaryFolder> place_ = TemporaryFolder::make();
+    TestFolder place_;
 };
 
 void check_close(const json& made, const json& expected) {

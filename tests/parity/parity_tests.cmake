@@ -1,6 +1,7 @@
 # Parity with the reference implementations: the program on the fixtures, and on real models if a checkout has them. The
 # test runs the program too.
 hekla_test_with_plugins(parity hekla_train hekla::json)
+target_sources(test_parity PRIVATE support/program.cpp)
 add_dependencies(test_parity hekla)
 target_compile_definitions(test_parity PRIVATE HEKLA_PROGRAM="$<TARGET_FILE:hekla>")
 # Every fixture with subgroups of 4, 8 and 16 (lavapipe's subgroup size is its vector width, fixed per process), 16 KB

@@ -3,6 +3,7 @@
 // converted to a fixture folder, with and without the prefix `transformer.`, and `hekla doctor --test` must agree to
 // 1e-5.
 #include "parity/pretrained.hpp"
+#include "support/program.hpp"
 
 #include <array>
 #include <cstdio>
@@ -28,17 +29,9 @@ Tensors without_prefix(const Tensors& weights) {
     return result;
 }
 
-// Temporary folders for `verify`, deleted by the destructor.
+// Folders for `verify`.
 class Fixtures {
 public:
-    Fixtures() { fs::create_directories(root_); }
-    ~Fixtures() {
-        std::error_code ignored;
-        fs::remove_all(root_, ignored);
-    }
-    Fixtures(const Fixtures&) = delete;
-    Fixtures& operator=(const Fixtures&) = delete;
-
     void add(const std::string& name, const std::string& config, const Tensors& weights, const Tensors& inputs,
              const Tensors& expected, const json& generate = json::array()) {
         const fs::path folder = root_ / name;
@@ -54,13 +47,7 @@ public:
 
     void verify(const std::string& options) const {
         const std::string command = std::string("'") + HEKLA_PROGRAM + "' verify --json " + options + folders_;
-        std::FILE* pipe = ::popen(command.c_str(), "r");
-        REQUIRE(pipe != nullptr);
-        std::string out;
-        std::array<char, 4096> buffer{};
-        for (std::size_t n = 0; (n = std::fread(buffer.data(), 1, buffer.size(), pipe)) > 0;)
-            out.append(buffer.data(), n);
-        CHECK(::pclose(pipe) == 0);
+        const std::string out = succeed(shell(".", command)).out;
         const json reports = json::parse(out, nullptr, false);
         REQUIRE_MESSAGE(reports.is_array(), out);
         CHECK(reports.size() == count_);
@@ -74,7 +61,7 @@ public:
     }
 
 private:
-    fs::path root_ = fs::temp_directory_path() / ("hekla_pretrained_" + std::to_string(::getpid()));
+    TestFolder root_;
     std::string folders_;
     std::size_t count_ = 0;
 };

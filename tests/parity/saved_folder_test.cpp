@@ -1,7 +1,7 @@
 // What a run writes for other programs: settings of generation, and how batches of texts are made. HEKLA_PROGRAM is the
 // program.
 #include "base/file.hpp"
-#include "base/temporary_folder.hpp"
+#include "support/program.hpp"
 
 #include <cstdlib>
 #include <doctest/doctest.h>
@@ -10,6 +10,7 @@
 #include <string>
 
 using namespace hekla;
+using namespace hekla::test;
 using nlohmann::json;
 
 namespace saved_folder_test {
@@ -29,9 +30,7 @@ void train(const fs::path& folder, const std::string& recipe) {
                                "output.dir = '" +
                                (folder / "run").string() + "'\n";
     REQUIRE(write_file_atomically(folder / "r.toml", recipe + common).ok());
-    const std::string command =
-        std::string("'") + HEKLA_PROGRAM + "' train '" + (folder / "r.toml").string() + "' 2>&1";
-    REQUIRE(std::system(command.c_str()) == 0);
+    succeed(run(folder, {"train", "r.toml"}));
 }
 
 std::string data(const char* file) {
@@ -41,13 +40,12 @@ std::string data(const char* file) {
 } // namespace
 
 TEST_CASE("a language model that is trained from nothing has settings of generation") {
-    const auto folder = TemporaryFolder::make();
-    REQUIRE(folder.ok());
-    train(folder->path(),
+    const TestFolder folder;
+    train(folder.path(),
           "model = {architecture = 't5', d_model = 8, d_kv = 4, d_ff = 16, num_layers = 1, num_heads = 2}\n"
           "objective.id = 'span_corruption'\nhead.id = 'lm'\ntokenizer = {kind = 'words', vocab_size = 140}\n" +
               data("text.txt"));
-    const fs::path run = folder->path() / "run";
+    const fs::path run = folder.path() / "run";
     const json config = read_json(run / "config.json"), settings = read_json(run / "generation_config.json");
     for (const char* key : {"eos_token_id", "pad_token_id", "decoder_start_token_id"}) {
         CAPTURE(key);
@@ -59,28 +57,26 @@ TEST_CASE("a language model that is trained from nothing has settings of generat
 }
 
 TEST_CASE("a saved tokenizer says on which side rows are padded, and whether they have types") {
-    const auto folder = TemporaryFolder::make();
-    REQUIRE(folder.ok());
+    const TestFolder folder;
     const std::string classifier = "objective.id = 'classification'\nhead.id = 'classifier'\n" + data("rows.jsonl");
-    train(folder->path(), "model = {architecture = 'xlnet', d_model = 8, n_layer = 1, n_head = 2, d_inner = 16}\n"
-                          "tokenizer = {kind = 'words', vocab_size = 40}\n" +
-                              classifier);
-    const json config = read_json(folder->path() / "run/tokenizer_config.json");
+    train(folder.path(), "model = {architecture = 'xlnet', d_model = 8, n_layer = 1, n_head = 2, d_inner = 16}\n"
+                         "tokenizer = {kind = 'words', vocab_size = 40}\n" +
+                             classifier);
+    const json config = read_json(folder.path() / "run/tokenizer_config.json");
     CHECK(config.at("padding_side") == "left");
     CHECK(config.at("model_input_names") == json{"input_ids", "token_type_ids", "attention_mask"});
-    CHECK(!fs::exists(folder->path() / "run/generation_config.json"));
+    CHECK(!fs::exists(folder.path() / "run/generation_config.json"));
 }
 
 TEST_CASE("a tokenizer that was read is saved with its settings") {
-    const auto folder = TemporaryFolder::make();
-    REQUIRE(folder.ok());
+    const TestFolder folder;
     const auto saved = [&](const std::string& family) {
-        fs::remove_all(folder->path() / "run");
-        train(folder->path(),
+        fs::remove_all(folder.path() / "run");
+        train(folder.path(),
               "model = {architecture = 'llama', hidden_size = 8, num_hidden_layers = 1, num_attention_heads = 2, "
               "intermediate_size = 16}\nobjective.id = 'clm'\nhead.id = 'lm'\ntokenizer.from = '" +
                   (kFixtures / "text-uses" / family).string() + "'\n" + data("text.txt"));
-        return read_json(folder->path() / "run/tokenizer_config.json");
+        return read_json(folder.path() / "run/tokenizer_config.json");
     };
     const json given = read_json(kFixtures / "text-uses/qwen-embedding/tokenizer_config.json");
     const json kept = saved("qwen-embedding");

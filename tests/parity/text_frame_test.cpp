@@ -2,6 +2,7 @@
 // texts of models whose texts begin with BOS (tests/fixtures/llama-bos), features and classes (tests/fixtures/framed).
 // HEKLA_PROGRAM is the program.
 #include "base/file.hpp"
+#include "support/program.hpp"
 #include "text/tokenizer.hpp"
 
 #include <cmath>
@@ -13,6 +14,7 @@
 #include <vector>
 
 using namespace hekla;
+using namespace hekla::test;
 using nlohmann::json;
 using Ids = std::vector<int32_t>;
 
@@ -21,14 +23,7 @@ namespace {
 const std::filesystem::path kFixtures = std::filesystem::path(HEKLA_SOURCE_DIR) / "tests" / "fixtures" / "llama-bos";
 
 json output_of(const std::string& arguments) {
-    const std::string command = std::string("'") + HEKLA_PROGRAM + "' " + arguments;
-    std::FILE* pipe = ::popen(command.c_str(), "r");
-    REQUIRE(pipe != nullptr);
-    std::string out;
-    char buffer[4096];
-    for (std::size_t n = 0; (n = std::fread(buffer, 1, sizeof buffer, pipe)) > 0;) out.append(buffer, n);
-    REQUIRE_MESSAGE(::pclose(pipe) == 0, command);
-    return json::parse(out);
+    return json::parse(succeed(shell(".", std::string("'") + HEKLA_PROGRAM + "' " + arguments)).out);
 }
 
 json generate(const std::filesystem::path& model, const std::string& options) {

@@ -1,5 +1,7 @@
 // `hekla doctor --test`, run as by a user: every fixture in the float64 interpreter and on this device, and the
 // contents of the JSON. HEKLA_PROGRAM is the program, HEKLA_SOURCE_DIR contains the fixtures.
+#include "support/program.hpp"
+
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -13,6 +15,7 @@
 
 namespace fs = std::filesystem;
 using nlohmann::json;
+using namespace hekla::test;
 
 namespace {
 
@@ -24,16 +27,11 @@ struct Verified {
 Verified verify(const std::string& options, const std::vector<fs::path>& folders) {
     std::string command = std::string("'") + HEKLA_PROGRAM + "' " + options + " --json";
     for (const fs::path& folder : folders) command += " '" + folder.string() + "'";
-    std::FILE* pipe = ::popen(command.c_str(), "r");
-    REQUIRE(pipe != nullptr);
-    std::string out;
-    char buffer[4096];
-    for (std::size_t n = 0; (n = std::fread(buffer, 1, sizeof buffer, pipe)) > 0;) out.append(buffer, n);
-    const int status = ::pclose(pipe);
+    const Ran ran = shell(".", command);
     Verified v;
-    v.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-    v.reports = json::parse(out, nullptr, false);
-    REQUIRE_MESSAGE(v.reports.is_array(), out);
+    v.status = ran.status;
+    v.reports = json::parse(ran.out, nullptr, false);
+    REQUIRE_MESSAGE(v.reports.is_array(), ran.out);
     return v;
 }
 
@@ -65,17 +63,6 @@ void check(const Verified& v, std::size_t count) {
         CHECK((generation.is_null() || generation == "equal"));
     }
 }
-
-struct Folder {
-    fs::path path = fs::temp_directory_path() / ("hekla_parity_" + std::to_string(::getpid()));
-    Folder() { fs::create_directories(path); }
-    ~Folder() {
-        std::error_code ignored;
-        fs::remove_all(path, ignored);
-    }
-    Folder(const Folder&) = delete;
-    Folder& operator=(const Folder&) = delete;
-};
 
 } // namespace
 
@@ -120,8 +107,8 @@ TEST_CASE("16 KB of shared memory and no 16-bit storage") {
 }
 
 TEST_CASE("differences fail and are reported") {
-    const Folder folder;
-    const fs::path copy = folder.path / "bent";
+    const TestFolder folder;
+    const fs::path copy = folder / "bent";
     fs::copy(fs::path(HEKLA_SOURCE_DIR) / "tests" / "fixtures" / "models-extra" / "gpt2-one-token", copy);
     // Changes the last weight of the file by a large amount.
     const fs::path weights = copy / "model.safetensors";
@@ -139,24 +126,24 @@ TEST_CASE("differences fail and are reported") {
 }
 
 TEST_CASE("bisect names an operation and writes a reproducer") {
-    const Folder folder;
+    const TestFolder folder;
     const std::vector<fs::path> one{fs::path(HEKLA_SOURCE_DIR) / "tests" / "fixtures" / "models-extra" /
                                     "gpt2-one-token"};
     // Nothing is wrong here...
-    const Verified right = verify("verify --bisect --output '" + folder.path.string() + "'", one);
+    const Verified right = verify("verify --bisect --output '" + folder.path().string() + "'", one);
     CHECK(right.status == 0);
     REQUIRE(right.reports.size() == 1);
     CHECK(right.reports[0].at("bisect").at("found") == false);
     CHECK(right.reports[0].at("bisect").at("error").get<double>() > 0.0);
-    CHECK(fs::is_empty(folder.path));
+    CHECK(fs::is_empty(folder.path()));
     // ... until rounding counts as an error.
-    const Verified strict = verify("verify --bisect --bar 0 --output '" + folder.path.string() + "'", one);
+    const Verified strict = verify("verify --bisect --bar 0 --output '" + folder.path().string() + "'", one);
     REQUIRE(strict.reports.size() == 1);
     const json& bisect = strict.reports[0].at("bisect");
     CHECK(bisect.at("found") == true);
     CHECK(bisect.at("reproduced") == true);
     CHECK(bisect.at("node").get<std::string>().size() > 0);
-    const fs::path reproducer = folder.path / "gpt2-one-token";
+    const fs::path reproducer = folder / "gpt2-one-token";
     for (const char* name :
          {"graph.txt", "inputs.safetensors", "device.safetensors", "reference.safetensors", "dispatches.txt"})
         CHECK_MESSAGE(fs::file_size(reproducer / name) > 0, name);

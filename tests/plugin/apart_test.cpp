@@ -1,10 +1,10 @@
 // Out-of-process plugins: the same graphs and batches as in process; anything that a plugin does to its process is an
 // error that names the plugin.
-#include "base/temporary_folder.hpp"
 #include "graph/text.hpp"
 #include "hang_limit.hpp"
 #include "plugin/composition/compose.hpp"
 #include "plugin/host/host_error.hpp"
+#include "support/test_folder.hpp"
 #include "text/tokenizer_trainer.hpp"
 
 #include <algorithm>
@@ -16,6 +16,7 @@
 namespace apart_test {
 
 using namespace hekla;
+using namespace hekla::test;
 using namespace hekla::plugin;
 using nlohmann::json;
 
@@ -369,9 +370,8 @@ TEST_CASE("isolated: batches have the same bits as in process") {
 TEST_CASE("isolated: a worker that crashes is named and restarted, and its batch repeated with the same bits") {
     const auto tokenizer = letters();
     Rows rows(*tokenizer);
-    Result<TemporaryFolder> folder = TemporaryFolder::make();
-    REQUIRE(folder.ok());
-    const std::string mark = (folder.value().path() / "crashed").string();
+    const TestFolder folder;
+    const std::string mark = (folder.path() / "crashed").string();
     ::setenv("HEKLA_FAULT_ONCE", mark.c_str(), 1);
     const Registry plain = registry_of(HEKLA_FAULTS_FOLDER, Processes());
     const auto here = Composition::create(plain, faulty(), tokenizer.get());

@@ -1,8 +1,8 @@
 #include "plugin/registry/manifest.hpp"
 
 #include "base/file.hpp"
-#include "base/temporary_folder.hpp"
 #include "plugin/registry/registry.hpp"
+#include "support/test_folder.hpp"
 
 #include <algorithm>
 #include <doctest/doctest.h>
@@ -14,6 +14,7 @@
 namespace manifest_test {
 
 using namespace hekla;
+using namespace hekla::test;
 namespace fs = std::filesystem;
 
 namespace {
@@ -210,7 +211,7 @@ TEST_CASE("manifest: a cycle of ties is rejected") {
 }
 
 TEST_CASE("manifest: mistakes are rejected by key, with the given and the expected value, and reported once") {
-    const TemporaryFolder folder = TemporaryFolder::make().take();
+    const TestFolder folder;
     const fs::path file = folder.path() / "p.json";
     const std::string good = R"({"plugin": "p", "library": "p.so", "version": "1", "licence": "MIT", "abi_major": 1,
         "abi_minor_needed": 0, "provides": [{"interface": "hekla.architecture/1", "id": "a",
@@ -267,7 +268,7 @@ TEST_CASE("manifest: mistakes are rejected by key, with the given and the expect
 }
 
 TEST_CASE("registry: folders, parent folders, manifests and libraries that others can write to are not used") {
-    const TemporaryFolder top = TemporaryFolder::make().take();
+    const TestFolder top;
     const fs::path folder = top.path() / "shared" / "plugins", manifest = folder / "p.json", library = folder / "p.so";
     fs::create_directories(folder);
     REQUIRE(write_file_atomically(manifest, manifest_with_ties("[]")).ok());
@@ -305,7 +306,7 @@ TEST_CASE("registry: folders, parent folders, manifests and libraries that other
 }
 
 TEST_CASE("registry: manifests and warnings are stored in the given memory, with the files' contents") {
-    const TemporaryFolder more = TemporaryFolder::make().take(); // a damaged manifest, and one with a hidden entry
+    const TestFolder more; // a damaged manifest, and one with a hidden entry
     REQUIRE(write_file_atomically(more.path() / "damaged.json", "{\"plugin\": 7}").ok());
     REQUIRE(write_file_atomically(more.path() / "hidden.json", R"({"plugin": "p", "library": "p.so", "version": "1",
         "licence": "MIT", "abi_major": 1, "abi_minor_needed": 0, "provides": [

@@ -3,7 +3,7 @@
 #include "plugin/composition/record.hpp"
 
 #include "base/file.hpp"
-#include "base/temporary_folder.hpp"
+#include "support/test_folder.hpp"
 
 #include <cstdlib>
 #include <doctest/doctest.h>
@@ -11,6 +11,7 @@
 namespace record_test {
 
 using namespace hekla;
+using namespace hekla::test;
 using namespace hekla::plugin;
 using nlohmann::json;
 
@@ -68,11 +69,10 @@ TEST_CASE("record: each plugin with its version and the hash of its graph, read 
     CHECK(contains(record.parts[2].text, "loss \"next\" = "));
     CHECK(Built().record(false).parts.size() == 2);
 
-    Result<TemporaryFolder> folder = TemporaryFolder::make();
-    REQUIRE(folder.ok());
-    CHECK(!read_record(folder.value().path()).value().has_value());
-    REQUIRE(keep(record, folder.value().path()).ok());
-    const auto read = read_record(folder.value().path());
+    const TestFolder folder;
+    CHECK(!read_record(folder.path()).value().has_value());
+    REQUIRE(keep(record, folder.path()).ok());
+    const auto read = read_record(folder.path());
     REQUIRE_MESSAGE(read.ok(), read.message());
     CHECK(record_json(*read.value()) == record_json(record));
     CHECK(record_text(*read.value()) == record_text(record));
@@ -103,9 +103,8 @@ TEST_CASE("record: another graph for the same configuration is reported, by plug
 
 TEST_CASE("record: invalid files are rejected by name") {
     const Record record = Built().record();
-    Result<TemporaryFolder> folder = TemporaryFolder::make();
-    REQUIRE(folder.ok());
-    const auto path = folder.value().path();
+    const TestFolder folder;
+    const auto path = folder.path();
     const auto refused = [&](const std::string& json_text, const std::string& text, std::string_view expected) {
         REQUIRE(write_file_atomically(path / kRecordFile, json_text).ok());
         REQUIRE(write_file_atomically(path / kRecordGraphFile, text).ok());

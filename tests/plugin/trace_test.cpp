@@ -2,11 +2,11 @@
 #include "plugin/trace/trace.hpp"
 
 #include "base/file.hpp"
-#include "base/temporary_folder.hpp"
 #include "plugin/host/host_config.hpp"
 #include "plugin/host/host_error.hpp"
 #include "plugin/host/host_graph.hpp"
 #include "plugin/host/host_tokenizer.hpp"
+#include "support/test_folder.hpp"
 
 #include "hekla/plugin/architecture.h"
 #include "hekla/plugin/combiner.h"
@@ -28,6 +28,7 @@
 namespace trace_test {
 
 using namespace hekla;
+using namespace hekla::test;
 
 namespace {
 
@@ -146,7 +147,7 @@ const hk_operation kOperation = {
 
 // Starts the trace of this test program on first use.
 const std::filesystem::path& trace_file() {
-    static const TemporaryFolder folder = TemporaryFolder::make().take();
+    static const TestFolder folder;
     static const std::filesystem::path file = [] {
         const std::filesystem::path path = folder.path() / "trace.txt";
         REQUIRE(plugin::start_trace({.file = path, .json = false}).ok());

@@ -41,7 +41,7 @@ using graph::ValueId;
 inline gpu::Validation validation_of_process() {
     const char* given = std::getenv("HEKLA_TEST_VALIDATION");
     if (given == nullptr) return gpu::Validation::on;
-    if (testing::is_validation_off()) return gpu::Validation::off;
+    if (is_validation_off()) return gpu::Validation::off;
     REQUIRE_MESSAGE(std::string_view(given) == "gpu", "HEKLA_TEST_VALIDATION is ", given, ", expected gpu or off");
     return gpu::Validation::gpu_assisted;
 }

@@ -6,6 +6,7 @@
 #include "program/program_bench.hpp"
 #include "program/runtime.hpp"
 #include "program/tuning.hpp"
+#include "support/test_folder.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -22,15 +23,10 @@ namespace fs = std::filesystem;
 
 namespace {
 
-struct Folder {
-    fs::path path = fs::temp_directory_path() / fmt::format("hekla-tuning-{}", ::getpid());
-    Folder() { fs::create_directories(path); }
-    Folder(const Folder&) = delete;
-    Folder& operator=(const Folder&) = delete;
-    ~Folder() { fs::remove_all(path); }
+struct Folder : TestFolder {
     fs::path only_file() const {
-        REQUIRE(std::distance(fs::directory_iterator(path), fs::directory_iterator()) == 1);
-        return fs::directory_iterator(path)->path();
+        REQUIRE(std::distance(fs::directory_iterator(path()), fs::directory_iterator()) == 1);
+        return fs::directory_iterator(path())->path();
     }
 };
 
@@ -418,7 +414,7 @@ TEST_CASE("tuning: measurements are stored for the next time, and results do not
     const graph::Feeds feeds = kernel_feeds(graph, random);
     std::map<std::string, std::string> first;
     for (int start = 0; start < 2; ++start) { // each measures at least one product, however slow the machine is
-        Bench bench(measuring(folder.path));
+        Bench bench(measuring(folder.path()));
         std::string where;
         const double error =
             worst_error(run_on_device(*bench, graph, feeds, {}), run_in_interpreter(graph, feeds), &where);
@@ -437,7 +433,7 @@ TEST_CASE("tuning: measurements are stored for the next time, and results do not
     // The next one measures nothing: a choice that measuring would never make is taken from the file.
     std::ofstream(folder.only_file()) << "{\"matmul NN f32 f32 f32 [1x 64, 128, 32]\": \"direct.t16x4\", \"else\": 3}";
     {
-        Bench bench(measuring(folder.path));
+        Bench bench(measuring(folder.path()));
         CHECK(bench->tuning().measured().size() == 1);
         const auto choices = choices_of(*bench, graph);
         CHECK(std::ranges::find(choices, "matmul NN f32 [1x 33, 70, 20]: direct.t16x4") != choices.end());
@@ -449,13 +445,13 @@ TEST_CASE("tuning: measurements are stored for the next time, and results do not
     }
     std::ofstream(folder.only_file()) << "no JSON";
     {
-        Bench bench(measuring(folder.path));
+        Bench bench(measuring(folder.path()));
         CHECK(bench->tuning().measured().empty());
         CHECK(choices_of(*bench, graph).size() == 2);
         first = bench->tuning().measured();
         REQUIRE(bench->save_caches().ok());
     }
-    Bench bench(measuring(folder.path));
+    Bench bench(measuring(folder.path()));
     CHECK(!first.empty());
     CHECK(bench->tuning().measured() == first);
 }

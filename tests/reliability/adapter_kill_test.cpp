@@ -16,7 +16,7 @@ namespace {
 namespace fs = std::filesystem;
 
 // The files that make an adapter, as one text.
-std::string content_of(const Folder& folder, const std::string& name) {
+std::string content_of(const TestFolder& folder, const std::string& name) {
     return folder.read(name + "/config.json") + folder.read(name + "/model.safetensors");
 }
 
@@ -40,13 +40,13 @@ std::vector<std::string> arguments(const std::string& dir, int steps) {
 }
 
 // The folders of an undisturbed training to 8 and then to 16 steps: name -> what may be there.
-std::map<std::string, std::vector<std::string>> undisturbed(const Folder& folder) {
+std::map<std::string, std::vector<std::string>> undisturbed(const TestFolder& folder) {
     std::map<std::string, std::vector<std::string>> possible;
     for (const int steps : {8, 16}) {
         succeeds(run(folder, arguments("undisturbed", steps)));
         possible[""].push_back(content_of(folder, "undisturbed"));
     }
-    for (const fs::directory_entry& entry : fs::directory_iterator(folder.path("undisturbed")))
+    for (const fs::directory_entry& entry : fs::directory_iterator(folder / "undisturbed"))
         if (is_folder_of_adapter(entry.path())) {
             const std::string name = entry.path().filename().string();
             possible[name].push_back(content_of(folder, "undisturbed/" + name));
@@ -55,13 +55,13 @@ std::map<std::string, std::vector<std::string>> undisturbed(const Folder& folder
 }
 
 // Checks what a killed training has left. Returns how many folders there are.
-int check_folders(const Folder& folder, const std::map<std::string, std::vector<std::string>>& possible) {
+int check_folders(const TestFolder& folder, const std::map<std::string, std::vector<std::string>>& possible) {
     std::vector<std::string> names;
-    if (fs::exists(folder.path("run")))
-        for (const fs::directory_entry& entry : fs::directory_iterator(folder.path("run")))
+    if (fs::exists(folder / "run"))
+        for (const fs::directory_entry& entry : fs::directory_iterator(folder / "run"))
             if (is_folder_of_adapter(entry.path())) names.push_back(entry.path().filename().string());
     std::sort(names.begin(), names.end());
-    if (is_folder_of_adapter(folder.path("run"))) names.emplace_back();
+    if (is_folder_of_adapter(folder / "run")) names.emplace_back();
     for (const std::string& name : names) {
         CAPTURE(name);
         REQUIRE(possible.contains(name));
@@ -74,7 +74,7 @@ int check_folders(const Folder& folder, const std::map<std::string, std::vector<
 }
 
 void survives(int kills) {
-    const Folder folder;
+    const TestFolder folder;
     begin(folder);
     succeeds(train(folder, {"output.dir=body"}));
     const auto possible = undisturbed(folder);
@@ -82,7 +82,7 @@ void survives(int kills) {
     REQUIRE(possible.at("").at(0) != possible.at("").at(1));
     succeeds(run(folder, arguments("timed", 8)));
     const auto begin_time = std::chrono::steady_clock::now();
-    fs::remove_all(folder.path("timed"));
+    fs::remove_all(folder / "timed");
     succeeds(run(folder, arguments("timed", 8)));
     const double whole = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_time).count();
     double latest = whole; // moment of a kill, in seconds: adapts to other load of the machine
@@ -94,7 +94,7 @@ void survives(int kills) {
         Process process(folder, arguments("run", steps));
         wait_between(random, 0.3 * latest, latest);
         process.send(SIGKILL);
-        const Ended one = process.wait();
+        const Ran one = process.wait();
         CAPTURE(one.err);
         CHECK(!has(one.err, "error"));
         if (has(one.err, "resuming after step")) ++resumed;
@@ -110,7 +110,7 @@ void survives(int kills) {
         latest = std::max(0.1, 0.8 * latest);
         if (steps == 16) { // start over
             CHECK(content_of(folder, "run") == possible.at("").at(1));
-            fs::remove_all(folder.path("run"));
+            fs::remove_all(folder / "run");
         }
         steps = 24 - steps;
     }

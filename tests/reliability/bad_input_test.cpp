@@ -19,8 +19,8 @@ std::string replaced(std::string text, const std::string& what, const std::strin
 }
 
 // Returns the folder of a model for these tests, which is trained once.
-const Folder& trained() {
-    static const Folder folder;
+const TestFolder& trained() {
+    static const TestFolder folder;
     if (!folder.exists("run/model.safetensors")) {
         begin(folder);
         succeeds(train(folder, {"train.max_steps=2", "train.eval_steps=0", "train.save_steps=0"}));
@@ -47,7 +47,7 @@ std::string file_with(const std::string& header, const std::string& data, std::o
 } // namespace
 
 TEST_CASE("recipes") {
-    const Folder folder;
+    const TestFolder folder;
     begin(folder);
     const std::string recipe = kRecipe;
     const auto refused = [&](const std::string& text, std::initializer_list<std::string> parts) {
@@ -74,7 +74,7 @@ TEST_CASE("recipes") {
 }
 
 TEST_CASE("texts") {
-    const Folder folder;
+    const TestFolder folder;
     begin(folder);
     const auto refused = [&](const std::string& text, std::initializer_list<std::string> parts) {
         folder.write("text.txt", text);
@@ -88,13 +88,13 @@ TEST_CASE("texts") {
 }
 
 TEST_CASE("damaged weights") {
-    const Folder& base = trained();
+    const TestFolder& base = trained();
     const std::string whole = base.read("run/model.safetensors");
     const Header good = header_of(whole);
-    const Folder folder;
+    const TestFolder folder;
     folder.write("text.txt", some_text());
     folder.write("recipe.toml", kRecipe);
-    fs::create_directory(folder.path("bad"));
+    fs::create_directory(folder / "bad");
     for (const char* name : {"config.json", "tokenizer.json"})
         folder.write(std::string("bad/") + name, base.read(std::string("run/") + name));
     // Both generation and a training that starts from it read the file.
@@ -137,7 +137,7 @@ TEST_CASE("damaged weights") {
             }),
             {"wpe.weight"}, true);
 
-    fs::remove(folder.path("bad/model.safetensors"));
+    fs::remove(folder / "bad/model.safetensors");
     fails(run(folder, {"generate", "bad"}), {"bad", "model.safetensors"});
     fails(run(folder, {"generate", "nowhere"}), {"nowhere"});
     folder.write("bad/model.safetensors", whole);
@@ -146,7 +146,7 @@ TEST_CASE("damaged weights") {
 }
 
 TEST_CASE("broken plugins") {
-    const Folder folder;
+    const TestFolder folder;
     begin(folder);
     const auto refused = [&](const char* id, std::initializer_list<std::string> parts,
                              const std::string& plugins = HEKLA_BROKEN_PLUGINS) {
@@ -164,8 +164,8 @@ TEST_CASE("broken plugins") {
     refused("throws_in_build", {"objective 'throws_in_build'", "threw", "build says no"});
 
     // The library is missing, its manifest exists.
-    fs::create_directory(folder.path("plugins"));
-    fs::copy_file(std::string(HEKLA_BROKEN_PLUGINS) + "/nan_once.json", folder.path("plugins/nan_once.json"));
+    fs::create_directory(folder / "plugins");
+    fs::copy_file(std::string(HEKLA_BROKEN_PLUGINS) + "/nan_once.json", folder / "plugins/nan_once.json");
     refused("nan_once", {"nan_once.so", "cannot"}, "plugins");
     // A damaged manifest is a warning; only what it would have provided is missing.
     folder.write("plugins/nan_once.json", "{");
@@ -173,14 +173,14 @@ TEST_CASE("broken plugins") {
 }
 
 TEST_CASE("a plugin that throws on a worker thread ends the training, not the program") {
-    const Folder folder;
+    const TestFolder folder;
     begin(folder);
     fails(train(folder, {"objective.id=throws_in_collate", "--plugin-path", HEKLA_BROKEN_PLUGINS}),
           {"objective 'throws_in_collate'", "threw", "collate says no"});
 }
 
 TEST_CASE("a model that does not fit in memory is rejected before anything is allocated") {
-    const Folder folder;
+    const TestFolder folder;
     begin(folder);
     fails(train(folder, {"model.n_embd=200000"}),
           {"does not fit", "GiB", "parameters can be trained here", "make the model smaller"});
@@ -192,19 +192,19 @@ TEST_CASE("a model that does not fit in memory is rejected before anything is al
 }
 
 TEST_CASE("an output folder that is not writable") {
-    const Folder folder;
+    const TestFolder folder;
     begin(folder);
     folder.write("file", "");
     fails(train(folder, {"output.dir=file"}), {"file", "is not a folder"});
     fails(train(folder, {"output.dir=file/run"}), {"file", "cannot be made", "[output] dir"});
     if (::getuid() != 0) { // root may write everywhere
-        fs::create_directory(folder.path("closed"));
-        fs::permissions(folder.path("closed"), fs::perms::owner_read | fs::perms::owner_exec);
+        fs::create_directory(folder / "closed");
+        fs::permissions(folder / "closed", fs::perms::owner_read | fs::perms::owner_exec);
         fails(train(folder, {"output.dir=closed"}), {"closed", "Permission denied", "[output] dir"});
-        fs::permissions(folder.path("closed"), fs::perms::owner_all);
+        fs::permissions(folder / "closed", fs::perms::owner_all);
         return;
     }
-    fs::create_directory(folder.path("closed"));
+    fs::create_directory(folder / "closed");
     const Surroundings nobody{.nobody = true};
     if (run(folder, {"--version"}, nobody).status != 0) {
         MESSAGE("the program's folder is not for everyone: not tried as another user");
@@ -212,5 +212,5 @@ TEST_CASE("an output folder that is not writable") {
     }
     fails(train(folder, {"output.dir=closed"}, nobody), {"closed", "Permission denied", "[output] dir"});
     fails(train(folder, {"output.dir=closed/run"}, nobody), {"closed/run", "Permission denied", "[output] dir"});
-    CHECK(folder.listing("closed").empty());
+    CHECK(listing(folder / "closed").empty());
 }

@@ -1,15 +1,18 @@
 // The small training that these tests kill, starve of resources and feed with invalid data.
 #pragma once
 
-#include "process.hpp"
+#include "support/program.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <doctest/doctest.h>
 #include <initializer_list>
 #include <nlohmann/json.hpp>
 #include <random>
 #include <string>
+#include <sys/stat.h>
 #include <thread>
+#include <vector>
 
 namespace hekla::test {
 
@@ -54,14 +57,36 @@ inline std::string echo_rows() {
     return rows;
 }
 
-inline void begin(const Folder& folder) {
+inline void begin(const TestFolder& folder) {
     folder.write("text.txt", some_text());
     folder.write("recipe.toml", kRecipe);
 }
 
-inline Ended train(const Folder& folder, std::vector<std::string> overrides = {}, const Surroundings& around = {}) {
+inline Ran train(const TestFolder& folder, std::vector<std::string> overrides = {}, const Surroundings& around = {}) {
     overrides.insert(overrides.begin(), {"train", "recipe.toml"});
     return run(folder, overrides, around);
+}
+
+// Lists what is in a folder, sorted, with sizes and times: an equal list means that nothing changed.
+inline std::string listing(const std::filesystem::path& folder) {
+    namespace fs = std::filesystem;
+    if (!fs::exists(folder)) return "nothing";
+    std::vector<std::string> lines;
+    for (const fs::directory_entry& entry : fs::recursive_directory_iterator(folder)) {
+        struct stat info {};
+        REQUIRE(::lstat(entry.path().c_str(), &info) == 0);
+        if (S_ISDIR(info.st_mode)) {
+            lines.push_back(entry.path().string() + "/");
+            continue;
+        }
+        if (entry.path().filename() == ".lock") continue; // contains the last process
+        lines.push_back(entry.path().string() + " " + std::to_string(info.st_size) + " " +
+                        std::to_string(info.st_mtim.tv_sec) + "." + std::to_string(info.st_mtim.tv_nsec));
+    }
+    std::ranges::sort(lines);
+    std::string all;
+    for (const std::string& line : lines) all += line + "\n";
+    return all;
 }
 
 // Waits a random time between two, in seconds.
@@ -71,11 +96,9 @@ inline void wait_between(std::mt19937& random, double from, double to) {
 }
 
 // Returns whether a training has made its last checkpoint.
-inline bool is_finished(const Folder& folder, const std::string& dir, int steps) {
+inline bool is_finished(const TestFolder& folder, const std::string& dir, int steps) {
     return folder.exists(dir + "/checkpoint-" + std::to_string(steps));
 }
-
-inline bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 inline int count_of(const std::string& text, const std::string& part) {
     int count = 0;
@@ -84,7 +107,7 @@ inline int count_of(const std::string& text, const std::string& part) {
 }
 
 // Checks for exit status 1 and one error, last in the output, with these parts: one line, or a list indented below it.
-inline void fails(const Ended& ended, std::initializer_list<std::string> parts) {
+inline void fails(const Ran& ended, std::initializer_list<std::string> parts) {
     CAPTURE(ended.err);
     CAPTURE(ended.out);
     CHECK(ended.status == 1);
@@ -101,14 +124,14 @@ inline void fails(const Ended& ended, std::initializer_list<std::string> parts) 
     MESSAGE(line);
 }
 
-inline void succeeds(const Ended& ended) {
+inline void succeeds(const Ran& ended) {
     CAPTURE(ended.err);
     CAPTURE(ended.out);
     REQUIRE(ended.status == 0);
 }
 
 // Waits until the run's log contains this step.
-inline void wait_for_step(const Folder& folder, Process& process, int step, const std::string& dir = "run") {
+inline void wait_for_step(const TestFolder& folder, Process& process, int step, const std::string& dir = "run") {
     const std::string line = "{\"step\":" + std::to_string(step) + ",";
     for (int i = 0; i < 12000 && process.running(); ++i) {
         if (has(folder.read(dir + "/train_log.jsonl"), line)) return;
@@ -119,7 +142,7 @@ inline void wait_for_step(const Folder& folder, Process& process, int step, cons
 }
 
 // Everything of a run that may depend on the number of ranks, and must not: what the log has of losses, and the files.
-inline std::string outcome(const Folder& folder, const std::string& dir, int steps) {
+inline std::string outcome(const TestFolder& folder, const std::string& dir, int steps) {
     std::string text;
     const std::string log = folder.read(dir + "/train_log.jsonl");
     for (std::size_t begin = 0; begin < log.size(); begin = log.find('\n', begin) + 1) {

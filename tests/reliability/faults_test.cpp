@@ -18,9 +18,9 @@ Surroundings faults(const std::string& plan) {
     return {.environment = {{"LD_LIBRARY_PATH", HEKLA_FAULT_FOLDER}, {"HEKLA_FAULTS", plan}}};
 }
 
-int64_t last_checkpoint(const Folder& folder) {
+int64_t last_checkpoint(const TestFolder& folder) {
     int64_t last = -1;
-    for (const fs::directory_entry& entry : fs::directory_iterator(folder.path("run"))) {
+    for (const fs::directory_entry& entry : fs::directory_iterator(folder / "run")) {
         const std::string name = entry.path().filename().string();
         CHECK(!has(name, ".tmp"));
         if (name.starts_with("checkpoint-")) last = std::max<int64_t>(last, std::stoll(name.substr(11)));
@@ -32,7 +32,7 @@ int64_t last_checkpoint(const Folder& folder) {
 
 TEST_CASE("the disk is full in a training by two ranks: one error, both end, and the next start resumes" *
           doctest::test_suite("long")) {
-    const Folder folder;
+    const TestFolder folder;
     begin(folder);
     const std::vector<std::string> two{"train.gradient_accumulation_steps=2",
                                        "train.save_steps=2",
@@ -42,25 +42,25 @@ TEST_CASE("the disk is full in a training by two ranks: one error, both end, and
                                        "0,0"};
     succeeds(train(folder, {"train.gradient_accumulation_steps=2", "distributed.parts=2", "train.max_steps=60",
                             "train.save_steps=2", "output.dir=undisturbed"}));
-    const SmallDisk disk(folder.path("disk"), "600k");
+    const SmallDisk disk(folder / "disk", "600k");
     if (!disk.mounted()) {
         MESSAGE("skipped: this process may not mount a file system");
         return;
     }
     std::vector<std::string> arguments = two;
     arguments.emplace_back("output.dir=disk/run");
-    const Ended full = train(folder, arguments);
+    const Ran full = train(folder, arguments);
     fails(full, {"No space left", "the same command resumes from"});
-    fs::copy(folder.path("disk/run"), folder.path("run"), fs::copy_options::recursive);
+    fs::copy(folder / "disk/run", folder / "run", fs::copy_options::recursive);
     arguments.back() = "output.dir=run";
-    const Ended on = train(folder, arguments);
+    const Ran on = train(folder, arguments);
     succeeds(on);
     CHECK(has(on.err, "resuming after step"));
     CHECK(folder.read("run/model.safetensors") == folder.read("undisturbed/model.safetensors"));
 }
 
 TEST_CASE("the device is lost in the middle: an error, the last checkpoint is complete, the next start resumes") {
-    const Folder folder;
+    const TestFolder folder;
     begin(folder);
     // The right submit is found by bisection: it must be after the first checkpoint and before the end. How many there
     // are before the first step differs from run to run by a hundred, because the device's peak is measured in a fixed
@@ -70,8 +70,8 @@ TEST_CASE("the device is lost in the middle: an error, the last checkpoint is co
     bool hit = false;
     for (int early = 0, late = 1024; late - early > 1;) {
         const int nth = (early + late) / 2;
-        fs::remove_all(folder.path("run"));
-        const Ended lost = train(folder, {steps, saves}, faults("vkQueueSubmit2:" + std::to_string(nth) + ":-4"));
+        fs::remove_all(folder / "run");
+        const Ran lost = train(folder, {steps, saves}, faults("vkQueueSubmit2:" + std::to_string(nth) + ":-4"));
         if (lost.status == 0) {
             late = nth;
             continue;
@@ -83,7 +83,7 @@ TEST_CASE("the device is lost in the middle: an error, the last checkpoint is co
         }
         hit = true;
         const int64_t step = last_checkpoint(folder);
-        const Ended on = train(folder, {steps, saves});
+        const Ran on = train(folder, {steps, saves});
         succeeds(on);
         CHECK(has(on.err, "resuming after step " + std::to_string(step)));
         CHECK(folder.read("run/model.safetensors") == folder.read("undisturbed/model.safetensors"));
@@ -93,14 +93,14 @@ TEST_CASE("the device is lost in the middle: an error, the last checkpoint is co
 }
 
 TEST_CASE("the device is lost before the first step: no files are left") {
-    const Folder folder;
+    const TestFolder folder;
     begin(folder);
     fails(train(folder, {}, faults("vkQueueSubmit2:3:-4")), {"lost"});
     CHECK(!folder.exists("run"));
 }
 
 TEST_CASE("no device memory") {
-    const Folder folder;
+    const TestFolder folder;
     begin(folder);
     fails(train(folder, {"model.n_embd=512"}, faults("memory=20000000")),
           {"no memory", "12.1 MiB", "make the model smaller"});
@@ -108,7 +108,7 @@ TEST_CASE("no device memory") {
 }
 
 TEST_CASE("no device") {
-    const Folder folder;
+    const TestFolder folder;
     begin(folder);
     fails(train(folder, {"--device", "no such device"}), {"no such device"});
     fails(train(folder, {}, faults("vkCreateInstance:1:-9")), {});
@@ -116,10 +116,10 @@ TEST_CASE("no device") {
 }
 
 TEST_CASE("a full disk") {
-    const Folder folder;
+    const TestFolder folder;
     begin(folder);
     SUBCASE("in the middle: the checkpoint fails, the older ones stay") {
-        const SmallDisk disk(folder.path("run"), "300k");
+        const SmallDisk disk(folder / "run", "300k");
         if (!disk.mounted()) {
             MESSAGE("no file system may be mounted here: ", std::strerror(errno));
             return;
@@ -129,24 +129,24 @@ TEST_CASE("a full disk") {
         const int64_t step = last_checkpoint(folder);
         REQUIRE(step >= 8);
         // When space is available again it continues.
-        fs::remove_all(folder.path("run/checkpoint-4"));
-        const Ended on = train(folder, {"train.max_steps=" + std::to_string(step + 1), "train.save_total_limit=1"});
+        fs::remove_all(folder / "run/checkpoint-4");
+        const Ran on = train(folder, {"train.max_steps=" + std::to_string(step + 1), "train.save_total_limit=1"});
         CAPTURE(on.err);
         CHECK(on.status == 0);
         CHECK(has(on.err, "resuming after step " + std::to_string(step)));
     }
     SUBCASE("before the first step: no files are left") {
-        const SmallDisk disk(folder.path("run"), "4k");
+        const SmallDisk disk(folder / "run", "4k");
         if (!disk.mounted()) return;
         fails(train(folder), {"No space left"});
-        CHECK(folder.listing("run").empty());
+        CHECK(listing(folder / "run").empty());
     }
 }
 
 TEST_CASE("one NaN in the data: the update is skipped and the run continues") {
-    const Folder folder;
+    const TestFolder folder;
     begin(folder);
-    const Ended one = train(folder, {"objective.id=nan_once", "--plugin-path", HEKLA_BROKEN_PLUGINS});
+    const Ran one = train(folder, {"objective.id=nan_once", "--plugin-path", HEKLA_BROKEN_PLUGINS});
     CAPTURE(one.err);
     CHECK(one.status == 0);
     CHECK(count_of(one.err, "the update was skipped") == 1);
@@ -156,7 +156,7 @@ TEST_CASE("one NaN in the data: the update is skipped and the run continues") {
 }
 
 TEST_CASE("NaN in all further data: the run stops, the last checkpoint is good, the batch is saved") {
-    const Folder folder;
+    const TestFolder folder;
     begin(folder);
     fails(train(folder, {"objective.id=nan_forever", "train.max_bad_steps=3", "train.save_steps=2", "--plugin-path",
                          HEKLA_BROKEN_PLUGINS}),
@@ -167,35 +167,35 @@ TEST_CASE("NaN in all further data: the run stops, the last checkpoint is good, 
 }
 
 TEST_CASE("a learning rate at which the model diverges") {
-    const Folder folder;
+    const TestFolder folder;
     begin(folder);
-    const Ended one =
+    const Ran one =
         train(folder, {"train.learning_rate=1e38", "train.min_learning_rate=1e38", "train.warmup_steps=0",
                        "train.max_grad_norm=0", "train.max_bad_steps=2", "train.save_steps=0", "train.eval_steps=0"});
     fails(one, {"2 updates in a row", "There is no checkpoint yet", "smaller learning_rate"});
 }
 
 TEST_CASE("a learning rate at which the model diverges leaves the good checkpoints") {
-    const Folder folder;
+    const TestFolder folder;
     begin(folder);
     succeeds(train(folder, {"train.max_steps=10", "train.save_steps=1", "train.save_total_limit=2"}));
-    const std::string before = folder.listing("run/checkpoint-10");
-    const Ended blown = train(folder, {"train.max_steps=20", "train.save_steps=1", "train.save_total_limit=2",
-                                       "train.learning_rate=1e30", "train.min_learning_rate=1e30",
-                                       "train.warmup_steps=0", "train.max_grad_norm=0", "train.max_bad_steps=4"});
+    const std::string before = listing(folder / "run/checkpoint-10");
+    const Ran blown = train(folder, {"train.max_steps=20", "train.save_steps=1", "train.save_total_limit=2",
+                                     "train.learning_rate=1e30", "train.min_learning_rate=1e30", "train.warmup_steps=0",
+                                     "train.max_grad_norm=0", "train.max_bad_steps=4"});
     fails(blown, {"4 updates in a row", "The last good checkpoint is run/checkpoint-", "hekla replay run --step",
                   "gradient of tensor"});
     // The last applied update is not in a checkpoint, and the resumed state is finite.
-    CHECK(folder.listing("run/checkpoint-10") == before);
+    CHECK(listing(folder / "run/checkpoint-10") == before);
     CHECK(last_checkpoint(folder) == 10);
-    const Ended on = train(folder, {"train.max_steps=12"});
+    const Ran on = train(folder, {"train.max_steps=12"});
     succeeds(on);
     CHECK(has(on.err, "resuming after step 10"));
     CHECK(count_of(folder.read("run/train_log.jsonl"), "\"skipped\":true") == 0);
 }
 
 TEST_CASE("a run whose last update is not usable fails, and its model is not written") {
-    const Folder folder;
+    const TestFolder folder;
     begin(folder);
     fails(train(folder, {"train.max_steps=1", "train.learning_rate=1e38", "train.min_learning_rate=1e38",
                          "train.warmup_steps=0", "train.max_grad_norm=0", "train.eval_steps=0"}),
@@ -205,13 +205,13 @@ TEST_CASE("a run whose last update is not usable fails, and its model is not wri
 }
 
 TEST_CASE("non-finite weights are rejected: the file and the tensor are named") {
-    const Folder folder;
+    const TestFolder folder;
     begin(folder);
     succeeds(train(folder, {"train.max_steps=2", "train.eval_steps=0"}));
     std::string weights = folder.read("run/model.safetensors");
     weights.replace(weights.size() - 4, 4, std::string("\x00\x00\xc0\x7f", 4)); // NaN, little-endian
     folder.write("run/model.safetensors", weights);
-    for (const char* old : {"run/checkpoint-2", "run/best"}) fs::remove_all(folder.path(old));
+    for (const char* old : {"run/checkpoint-2", "run/best"}) fs::remove_all(folder / old);
     const std::initializer_list<std::string> named{"run/model.safetensors", "tensor \"", "is nan"};
     fails(train(folder, {"model.from=run", "model.architecture=", "output.dir=tuned"}), named);
     CHECK(!folder.exists("tuned"));
@@ -224,10 +224,10 @@ TEST_CASE("non-finite weights are rejected: the file and the tensor are named") 
 }
 
 TEST_CASE("each of several losses and each metric is shown by name") {
-    const Folder folder;
+    const TestFolder folder;
     begin(folder);
-    const Ended trained = train(folder, {"objective.id=two_losses", "train.max_steps=6", "train.eval_steps=6",
-                                         "train.gradient_accumulation_steps=2", "--plugin-path", HEKLA_BROKEN_PLUGINS});
+    const Ran trained = train(folder, {"objective.id=two_losses", "train.max_steps=6", "train.eval_steps=6",
+                                       "train.gradient_accumulation_steps=2", "--plugin-path", HEKLA_BROKEN_PLUGINS});
     succeeds(trained);
     CHECK_MESSAGE(has(trained.err, " (next "), trained.err);
     CHECK_MESSAGE(has(trained.err, ", size "), trained.err);
@@ -246,21 +246,21 @@ TEST_CASE("each of several losses and each metric is shown by name") {
 }
 
 TEST_CASE("plan and train of a finished run") {
-    const Folder folder;
+    const TestFolder folder;
     begin(folder);
     succeeds(train(folder, {"train.max_steps=2"}));
-    const Ended plan = train(folder, {"train.max_steps=2", "--plan"});
+    const Ran plan = train(folder, {"train.max_steps=2", "--plan"});
     succeeds(plan);
     CHECK_MESSAGE(has(plan.out, "the run is finished"), plan.out);
-    const Ended again = train(folder, {"train.max_steps=2"});
+    const Ran again = train(folder, {"train.max_steps=2"});
     succeeds(again);
     CHECK_MESSAGE(has(again.err, "this run is finished: 2 of 2 steps"), again.err);
 }
 
 TEST_CASE("no steps, no saves, no validation") {
-    const Folder folder;
+    const TestFolder folder;
     begin(folder);
-    const Ended none = train(folder, {"train.max_steps=0"});
+    const Ran none = train(folder, {"train.max_steps=0"});
     succeeds(none);
     CHECK(has(none.err, "done: 0 steps\n"));
     CHECK(folder.exists("run/model.safetensors")); // as it was initialized
@@ -280,9 +280,9 @@ TEST_CASE("no steps, no saves, no validation") {
 }
 
 TEST_CASE("plan and eval create no folder") {
-    const Folder folder;
+    const TestFolder folder;
     begin(folder);
-    const Ended plan = train(folder, {"--plan"});
+    const Ran plan = train(folder, {"--plan"});
     succeeds(plan);
     CHECK(has(plan.out, "most expensive operations"));
     CHECK(!folder.exists("run"));
@@ -291,13 +291,13 @@ TEST_CASE("plan and eval create no folder") {
 }
 
 TEST_CASE("resuming with another recipe") {
-    const Folder folder;
+    const TestFolder folder;
     begin(folder);
     succeeds(train(folder, {"train.max_steps=4"}));
-    const std::string before = folder.listing("run");
+    const std::string before = listing(folder / "run");
     const auto refused = [&](std::vector<std::string> overrides, std::initializer_list<std::string> parts) {
         fails(train(folder, std::move(overrides)), parts);
-        CHECK(folder.listing("run") == before);
+        CHECK(listing(folder / "run") == before);
     };
     refused({"model.n_embd=32"}, {"checkpoint-4", "model.n_embd = 16", "has 32", "[output] dir"});
     refused({"model.architecture=gpt"},
@@ -310,20 +310,20 @@ TEST_CASE("resuming with another recipe") {
     fails(train(folder), {"text.txt", "resumes with the tokenizer", "U+00E9"});
     folder.write("text.txt", some_text());
     // Allowed changes are reported.
-    const Ended on = train(folder, {"train.max_steps=6", "train.learning_rate=2e-3"});
+    const Ran on = train(folder, {"train.max_steps=6", "train.learning_rate=2e-3"});
     succeeds(on);
     CHECK(has(on.err, "train.learning_rate 0.001 -> 0.002"));
     CHECK(has(on.err, "resuming after step 4"));
 }
 
 TEST_CASE("a damaged checkpoint is skipped") {
-    const Folder folder;
+    const TestFolder folder;
     begin(folder);
     succeeds(train(folder, {"train.max_steps=8"}));
     std::string weights = folder.read("run/checkpoint-8/model.safetensors");
     weights[weights.size() - 3] = static_cast<char>(weights[weights.size() - 3] ^ 1);
     folder.write("run/checkpoint-8/model.safetensors", weights);
-    const Ended on = train(folder, {"train.max_steps=8"});
+    const Ran on = train(folder, {"train.max_steps=8"});
     succeeds(on);
     CHECK(has(on.err, "checkpoint not used"));
     CHECK(has(on.err, "resuming after step 4"));

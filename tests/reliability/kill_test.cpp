@@ -32,7 +32,7 @@ std::map<int64_t, std::string> losses_of(const std::string& log) {
 bool is_temporary(const std::string& name) { return has(name, ".tmp") || has(name, ".old-"); }
 
 void survives(int kills, int steps, int save_steps) {
-    const Folder folder;
+    const TestFolder folder;
     begin(folder);
     const std::vector<std::string> arguments{"train",
                                              "recipe.toml",
@@ -43,7 +43,7 @@ void survives(int kills, int steps, int save_steps) {
     std::vector<std::string> undisturbed = arguments;
     undisturbed.push_back("output.dir=undisturbed");
     succeeds(run(folder, undisturbed)); // compiles the kernels
-    fs::remove_all(folder.path("undisturbed"));
+    fs::remove_all(folder / "undisturbed");
     const auto begin_time = std::chrono::steady_clock::now();
     succeeds(run(folder, undisturbed));
     const double whole = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_time).count();
@@ -56,7 +56,7 @@ void survives(int kills, int steps, int save_steps) {
         Process process(folder, arguments);
         wait_between(random, 0.02, std::max(0.1, whole));
         process.send(SIGKILL);
-        const Ended one = process.wait();
+        const Ran one = process.wait();
         CAPTURE(one.err);
         CHECK(!has(one.err, "error"));
         if (has(one.err, "resuming after step")) ++resumed;
@@ -66,10 +66,10 @@ void survives(int kills, int steps, int save_steps) {
             REQUIRE(one.status == 0);
             ++ended; // it finished before the kill: start over
             CHECK(folder.read("run/model.safetensors") == folder.read("undisturbed/model.safetensors"));
-            fs::remove_all(folder.path("run"));
+            fs::remove_all(folder / "run");
         }
     }
-    const Ended last = run(folder, arguments);
+    const Ran last = run(folder, arguments);
     succeeds(last);
     MESSAGE(killed, " kills, ", resumed, " resumed, ", ended, " ended in between; a whole run takes ", whole, " s");
     if (kills >= 10) CHECK(resumed > 0);
@@ -83,7 +83,7 @@ void survives(int kills, int steps, int save_steps) {
         CHECK(folder.exists("undisturbed/" + file));
         CHECK(folder.read("run/" + file) == folder.read("undisturbed/" + file));
     }
-    for (const fs::directory_entry& entry : fs::recursive_directory_iterator(folder.path("run"))) {
+    for (const fs::directory_entry& entry : fs::recursive_directory_iterator(folder / "run")) {
         CAPTURE(entry.path().string());
         CHECK(!is_temporary(entry.path().filename().string()));
     }
@@ -98,27 +98,27 @@ TEST_SUITE("long") {
 }
 
 TEST_CASE("the first Ctrl+C saves a checkpoint that a run resumes from") {
-    const Folder folder;
+    const TestFolder folder;
     begin(folder);
     const std::vector<std::string> arguments{"train", "recipe.toml", "train.max_steps=100000", "train.save_steps=0",
                                              "train.eval_steps=0"};
     Process process(folder, arguments);
     wait_for_step(folder, process, 3);
     process.send(SIGINT);
-    const Ended stopped = process.wait();
+    const Ran stopped = process.wait();
     CAPTURE(stopped.err);
     CHECK(stopped.status == 128 + SIGINT); // so that a script does not continue as if the training were complete
     CHECK(has(stopped.err, "stopped after step"));
     const std::string log = folder.read("run/train_log.jsonl");
     const int64_t step = json::parse(log.substr(log.rfind('{')))["step"];
     CHECK(folder.exists("run/checkpoint-" + std::to_string(step) + "/MANIFEST.json"));
-    const Ended on = train(folder, {"train.max_steps=" + std::to_string(step + 2), "train.eval_steps=0"});
+    const Ran on = train(folder, {"train.max_steps=" + std::to_string(step + 2), "train.eval_steps=0"});
     succeeds(on);
     CHECK(has(on.err, "resuming after step " + std::to_string(step)));
 }
 
 TEST_CASE("SIGTERM and SIGHUP save a checkpoint too, and the exit status names the signal") {
-    const Folder folder;
+    const TestFolder folder;
     begin(folder);
     for (const int signal : {SIGTERM, SIGHUP}) {
         CAPTURE(signal);
@@ -127,7 +127,7 @@ TEST_CASE("SIGTERM and SIGHUP save a checkpoint too, and the exit status names t
                                  "train.eval_steps=0", "output.dir=" + dir});
         wait_for_step(folder, process, 3, dir);
         process.send(signal);
-        const Ended stopped = process.wait();
+        const Ran stopped = process.wait();
         CAPTURE(stopped.err);
         CHECK(stopped.status == 128 + signal);
         CHECK(has(stopped.err, "stopped after step"));
@@ -138,11 +138,11 @@ TEST_CASE("SIGTERM and SIGHUP save a checkpoint too, and the exit status names t
 }
 
 TEST_CASE("a closed output does not end a training") {
-    const Folder folder;
+    const TestFolder folder;
     begin(folder);
     // Standard output and error are a pipe whose reader ends after the first line.
     const std::string command =
-        "cd '" + folder.root().string() + "' && XDG_DATA_HOME=. ; export XDG_DATA_HOME; { '" + HEKLA_PROGRAM +
+        "cd '" + folder.path().string() + "' && XDG_DATA_HOME=. ; export XDG_DATA_HOME; { '" + HEKLA_PROGRAM +
         "' train recipe.toml train.max_steps=30 --json 2>&1; echo $? > status; }" + " | head -n 1 > first";
     REQUIRE(std::system(command.c_str()) == 0);
     CHECK(folder.read("status") != "141\n"); // 128 + SIGPIPE
@@ -152,7 +152,7 @@ TEST_CASE("a closed output does not end a training") {
 }
 
 TEST_CASE("a signal ends the reading of a large table") {
-    const Folder folder;
+    const TestFolder folder;
     begin(folder);
     std::string rows = "text\tlabel\n";
     for (int64_t i = 0; i < 700'000; ++i)
@@ -165,7 +165,7 @@ TEST_CASE("a signal ends the reading of a large table") {
     REQUIRE(process.running());
     CHECK(!folder.exists("run/train_log.jsonl"));
     process.send(SIGTERM);
-    const Ended stopped = process.wait();
+    const Ran stopped = process.wait();
     CAPTURE(stopped.err);
     CHECK(stopped.status == 128 + SIGTERM);
     CHECK(has(stopped.err, "stopped before the first step"));
@@ -173,7 +173,7 @@ TEST_CASE("a signal ends the reading of a large table") {
 }
 
 TEST_CASE("a signal ends a prediction while it reads a large table") {
-    const Folder folder;
+    const TestFolder folder;
     begin(folder);
     folder.write("train.tsv", "text\tlabel\na line\ta\nsome text\tb\nline of text\ta\n");
     folder.write("recipe.toml", R"([model]
@@ -209,7 +209,7 @@ dir = "run"
         std::this_thread::sleep_for(std::chrono::milliseconds(500));
         REQUIRE(process.running());
         process.send(signal);
-        const Ended stopped = process.wait();
+        const Ran stopped = process.wait();
         CAPTURE(stopped.err);
         CHECK(stopped.status == 128 + signal);
         CHECK(has(stopped.err, "stopped while reading data"));
@@ -218,7 +218,7 @@ dir = "run"
 }
 
 TEST_CASE("a signal ends preferences without a file, and the same command makes it again") {
-    const Folder folder;
+    const TestFolder folder;
     begin(folder);
     succeeds(train(folder, {"train.max_steps=1", "train.eval_steps=0"}));
     folder.write("prompts.jsonl", "{\"prompt\": \"line\"}\n{\"prompt\": \"text\"}\n");
@@ -235,12 +235,12 @@ TEST_CASE("a signal ends preferences without a file, and the same command makes 
     std::this_thread::sleep_for(std::chrono::milliseconds(500));
     REQUIRE(process.running());
     process.send(SIGINT);
-    const Ended stopped = process.wait();
+    const Ran stopped = process.wait();
     CAPTURE(stopped.err);
     CHECK(stopped.status == 128 + SIGINT);
     CHECK(has(stopped.err, "; pairs.jsonl is not written: the same command makes it from the beginning"));
     CHECK(stopped.out.empty());
-    for (const auto& entry : std::filesystem::directory_iterator(folder.root()))
+    for (const auto& entry : std::filesystem::directory_iterator(folder.path()))
         CHECK_MESSAGE(!has(entry.path().filename().string(), "pairs"), entry.path().string());
     succeeds(run(folder, command("64")));
     const std::string whole = folder.read("pairs.jsonl");
@@ -250,7 +250,7 @@ TEST_CASE("a signal ends preferences without a file, and the same command makes 
 }
 
 TEST_CASE("a signal ends the training of a tokenizer, and its folder is not written") {
-    const Folder folder;
+    const TestFolder folder;
     std::string text;
     for (int64_t i = 0; i < 2'000'000; ++i)
         text += "line " + std::to_string(i * 7919 % 1'000'003) + " of a text that is long enough.\n";
@@ -263,7 +263,7 @@ TEST_CASE("a signal ends the training of a tokenizer, and its folder is not writ
             std::this_thread::sleep_for(std::chrono::milliseconds(10));
         REQUIRE(process.wait_until_handled(SIGINT));
         process.send(SIGINT);
-        const Ended stopped = process.wait();
+        const Ran stopped = process.wait();
         CAPTURE(stopped.err);
         CHECK(stopped.status == 128 + SIGINT);
         CHECK(has(stopped.err, "hekla: error: stopped "));
@@ -276,7 +276,7 @@ TEST_CASE("a signal ends the training of a tokenizer, and its folder is not writ
 }
 
 TEST_CASE("a collate that never returns: it is named, and a signal saves and ends without it") {
-    const Folder folder;
+    const TestFolder folder;
     begin(folder);
     Process process(folder, {"--plugin-path", HEKLA_BROKEN_PLUGINS, "train", "recipe.toml",
                              "objective.id=hangs_in_collate", "train.save_steps=0", "train.eval_steps=0"});
@@ -284,7 +284,7 @@ TEST_CASE("a collate that never returns: it is named, and a signal saves and end
     for (int i = 0; i < 6000 && !has(process.errors(), "waiting for collate()"); ++i)
         std::this_thread::sleep_for(std::chrono::milliseconds(10));
     process.send(SIGTERM);
-    const Ended stopped = process.wait();
+    const Ran stopped = process.wait();
     CAPTURE(stopped.err);
     CHECK(stopped.status == 128 + SIGTERM);
     CHECK(has(stopped.err, "waiting for collate() of objective 'hangs_in_collate'"));
@@ -294,7 +294,7 @@ TEST_CASE("a collate that never returns: it is named, and a signal saves and end
 }
 
 TEST_CASE("Ctrl+C ends generation with the text so far, and is not a failure") {
-    const Folder folder;
+    const TestFolder folder;
     begin(folder);
     succeeds(train(folder, {"model.n_positions=40000", "train.max_steps=1", "train.eval_steps=0"}));
     for (const char* beams : {"1", "2"}) {
@@ -304,7 +304,7 @@ TEST_CASE("Ctrl+C ends generation with the text so far, and is not a failure") {
         std::this_thread::sleep_for(std::chrono::seconds(3));
         REQUIRE(process.running());
         process.send(SIGINT);
-        const Ended stopped = process.wait();
+        const Ran stopped = process.wait();
         CAPTURE(stopped.err);
         CHECK(stopped.status == 0);
         CHECK(stopped.out.starts_with("of a text"));
@@ -313,7 +313,7 @@ TEST_CASE("Ctrl+C ends generation with the text so far, and is not a failure") {
 }
 
 TEST_CASE("the second Ctrl+C exits immediately") {
-    const Folder folder;
+    const TestFolder folder;
     begin(folder);
     // A step takes about a minute: the first Ctrl+C waits for it, the second does not.
     Process process(folder, {"train", "recipe.toml", "train.gradient_accumulation_steps=100000", "train.eval_steps=0"});
@@ -329,7 +329,7 @@ TEST_CASE("the second Ctrl+C exits immediately") {
 }
 
 TEST_CASE("two trainings in one folder: the second is rejected, the first continues") {
-    const Folder folder;
+    const TestFolder folder;
     begin(folder);
     Process first(folder, {"train", "recipe.toml", "train.max_steps=100000", "train.eval_steps=0"});
     wait_for_step(folder, first, 2);

@@ -48,12 +48,12 @@ public:
         run_quietly("ip netns pids " + name_ + machine + " | xargs -r kill -9");
     }
     // Open MPI's launcher on the first machine, with one rank on each.
-    Job job(const Folder& folder, const Mpi& mpi, const std::vector<std::string>& arguments) const {
+    Job job(const TestFolder& folder, const Mpi& mpi, const std::vector<std::string>& arguments) const {
         const std::string a = name_ + "a", b = name_ + "b";
         folder.write("remote", "#!/bin/sh\n# HOST COMMAND...: as ssh\nshift\nexec ip netns exec " + b +
                                    " unshare -u sh -c \"hostname " + b + "; $*\"\n");
         folder.write("launch", "hostname " + a + "\nexec \"$@\"\n");
-        fs::permissions(folder.path("remote"), fs::perms::owner_all);
+        fs::permissions(folder / "remote", fs::perms::owner_all);
         Job job(mpi, 2, arguments);
         std::vector<std::string> words{"netns",
                                        "exec",
@@ -61,7 +61,7 @@ public:
                                        "unshare",
                                        "-u",
                                        "sh",
-                                       folder.path("launch").string(),
+                                       (folder / "launch").string(),
                                        mpi.mpirun,
                                        "--host",
                                        "10.77.0.1:1,10.77.0.2:1",
@@ -69,7 +69,7 @@ public:
                                        "none",
                                        "--mca",
                                        "plm_rsh_agent",
-                                       folder.path("remote").string(),
+                                       (folder / "remote").string(),
                                        "--mca",
                                        "btl",
                                        "tcp,self",
@@ -108,7 +108,7 @@ TEST_SUITE("long") {
     TEST_CASE("one of two processes loses its device, twenty times") {
         const std::vector<Mpi> all = installed_mpi();
         if (all.empty() || !all.front().module.empty()) return; // mpirun of Open MPI sets variables of single ranks
-        const Folder folder;
+        const TestFolder folder;
         begin(folder);
         constexpr int kSteps = 120;
         succeeds(run(folder, job_arguments("undisturbed", kSteps)));
@@ -121,12 +121,12 @@ TEST_SUITE("long") {
                       "HEKLA_FAULTS=vkQueueSubmit2:" + std::to_string(5 + random() % 300) + ":-4"};
             const Job job = two_ranks(all.front(), job_arguments("run", kSteps), victim == 0 ? fault : none,
                                       victim == 1 ? fault : none);
-            const Ended ended = run(folder, job.words, job.around);
+            const Ran ended = run(folder, job.words, job.around);
             CHECK(wait_for_end(folder) < kLongestEnd);
             check_left_over(folder, ended, 2);
             if (ended.status == 0) {
                 CHECK(outcome(folder, "run", kSteps) == outcome(folder, "undisturbed", kSteps));
-                fs::remove_all(folder.path("run"));
+                fs::remove_all(folder / "run");
                 continue;
             }
             ++lost;
@@ -145,10 +145,10 @@ TEST_SUITE("long") {
     TEST_CASE("the disk of rank 0 is full, twenty times") {
         const std::vector<Mpi> all = installed_mpi();
         if (all.empty()) return;
-        const Folder folder;
+        const TestFolder folder;
         begin(folder);
         constexpr int kSteps = 240;
-        const SmallDisk disk(folder.path("disk"), "8k");
+        const SmallDisk disk(folder / "disk", "8k");
         if (!disk.mounted()) {
             MESSAGE("skipped: this process may not mount a file system");
             return;
@@ -160,7 +160,7 @@ TEST_SUITE("long") {
             REQUIRE(disk.leave(random() % 400'000));
             const Mpi& mpi = all[random() % all.size()];
             const Job job(mpi, 2 + static_cast<int>(random() % 3), saving(job_arguments("disk/run", kSteps)));
-            const Ended ended = run(folder, job.words, job.around);
+            const Ran ended = run(folder, job.words, job.around);
             CAPTURE(ended.err);
             CHECK(wait_for_end(folder) < kLongestEnd);
             check_left_over(folder, ended, 2);
@@ -184,7 +184,7 @@ TEST_SUITE("long") {
             MESSAGE("skipped: this process may not create network namespaces with `ip`");
             return;
         }
-        const Folder folder;
+        const TestFolder folder;
         begin(folder);
         constexpr int kSteps = 2000;
         std::vector<std::string> arguments = job_arguments("run", kSteps);
@@ -205,7 +205,7 @@ TEST_SUITE("long") {
                 CHECK(seconds < kLongestEnd);
             }
             for (const char* machine : {"a", "b"}) machines.end_all(machine);
-            const Ended ended = process.wait(20);
+            const Ran ended = process.wait(20);
             if (works) {
                 ++broken;
                 check_left_over(folder, ended);
@@ -213,7 +213,7 @@ TEST_SUITE("long") {
                 if (has(ended.err, "was lost")) ++named;
             }
             end_job(folder);
-            if (is_finished(folder, "run", kSteps)) fs::remove_all(folder.path("run"));
+            if (is_finished(folder, "run", kSteps)) fs::remove_all(folder / "run");
         }
         CHECK(broken == kFaults);
         REQUIRE(machines.connect(true));

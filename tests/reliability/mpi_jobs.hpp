@@ -52,7 +52,7 @@ struct Job {
 };
 
 // Returns the processes of hekla that work in a folder, by rank.
-inline std::map<int, pid_t> ranks_in(const Folder& folder) {
+inline std::map<int, pid_t> ranks_in(const TestFolder& folder) {
     std::map<int, pid_t> found;
     for (const std::filesystem::directory_entry& entry : std::filesystem::directory_iterator("/proc")) {
         const std::string id = entry.path().filename().string();
@@ -60,7 +60,7 @@ inline std::map<int, pid_t> ranks_in(const Folder& folder) {
         std::error_code error;
         if (std::filesystem::read_symlink(entry.path() / "exe", error) != std::filesystem::path(HEKLA_PROGRAM))
             continue;
-        if (std::filesystem::read_symlink(entry.path() / "cwd", error) != folder.root()) continue;
+        if (std::filesystem::read_symlink(entry.path() / "cwd", error) != folder.path()) continue;
         std::ifstream file(entry.path() / "environ", std::ios::binary);
         const std::string environment{std::istreambuf_iterator<char>(file), {}};
         for (const char* name : {"OMPI_COMM_WORLD_RANK=", "PMI_RANK="})
@@ -100,7 +100,7 @@ inline Job two_ranks(const Mpi& mpi, const std::vector<std::string>& arguments, 
 }
 
 // Waits until the processes of a job have ended, except `left_out`, at most a minute. Returns the seconds.
-inline double wait_for_end(const Folder& folder, int left_out = -1) {
+inline double wait_for_end(const TestFolder& folder, int left_out = -1) {
     const auto begin = std::chrono::steady_clock::now();
     const auto seconds = [&] {
         return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
@@ -114,28 +114,28 @@ inline double wait_for_end(const Folder& folder, int left_out = -1) {
 }
 
 // Kills what is left of a job, and waits for its end.
-inline void end_job(const Folder& folder) {
+inline void end_job(const TestFolder& folder) {
     for (const auto& [rank, id] : ranks_in(folder)) ::kill(id, SIGKILL);
     wait_for_end(folder); // its lock is released when it has ended
 }
 
 // Returns the temporary files and folders that are left.
-inline std::string leftovers(const Folder& folder) {
+inline std::string leftovers(const TestFolder& folder) {
     std::string names;
-    for (const auto& entry : std::filesystem::recursive_directory_iterator(folder.root()))
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(folder.path()))
         if (has(entry.path().filename().string(), ".tmp")) names += entry.path().string() + " ";
     return names;
 }
 
 // Checks the messages of a job that failed. errors: a rank that fails reports it, and so does another that ends because
 // of it; a rank that is killed reports nothing.
-inline void check_messages(const Ended& ended, int errors = 1) {
+inline void check_messages(const Ran& ended, int errors = 1) {
     CAPTURE(ended.err);
     CHECK(count_of(ended.err, "hekla: error: ") <= errors);
 }
 
 // Also its files, where no rank was killed: one that ends by itself removes what it has not finished.
-inline void check_left_over(const Folder& folder, const Ended& ended, int errors = 1) {
+inline void check_left_over(const TestFolder& folder, const Ran& ended, int errors = 1) {
     check_messages(ended, errors);
     CAPTURE(ended.err);
     CHECK(leftovers(folder) == "");

@@ -22,7 +22,7 @@ std::string recovery_of(const Mpi& mpi) { return mpi.module.empty() ? "--enable-
 void survives(const Mpi& mpi, int deaths, int signal, bool launcher) {
     CAPTURE(mpi.name);
     CAPTURE(signal);
-    const Folder folder;
+    const TestFolder folder;
     begin(folder);
     constexpr int kSteps = 120;
     succeeds(run(folder, job_arguments("undisturbed", kSteps)));
@@ -48,7 +48,7 @@ void survives(const Mpi& mpi, int deaths, int signal, bool launcher) {
         } else {
             latest = std::max(1.0, 0.8 * latest);
         }
-        const Ended ended = process.wait(20);
+        const Ran ended = process.wait(20);
         end_job(folder); // the process that was stopped
         const std::string name = "rank " + std::to_string(victim) + " (host ";
         if (has(ended.err, name)) ++named;
@@ -60,7 +60,7 @@ void survives(const Mpi& mpi, int deaths, int signal, bool launcher) {
             check_messages(ended);
         if (ended.status == 0 && is_finished(folder, "run", kSteps)) {
             CHECK(outcome(folder, "run", kSteps) == outcome(folder, "undisturbed", kSteps));
-            fs::remove_all(folder.path("run"));
+            fs::remove_all(folder / "run");
         }
     }
     CHECK(died == deaths);
@@ -84,7 +84,7 @@ TEST_CASE("processes give the bits of one, with a device or several each") {
         int processes = 0, ranks = 0;
         const char* devices = nullptr; // of all; null: one for each process
     };
-    const Folder folder;
+    const TestFolder folder;
     begin(folder);
     succeeds(run(folder, job_arguments("alone", 6)));
     const std::string expected = outcome(folder, "alone", 6);
@@ -98,7 +98,7 @@ TEST_CASE("processes give the bits of one, with a device or several each") {
             std::vector<std::string> arguments = job_arguments(dir, 6);
             if (c.devices != nullptr) arguments = on_devices(arguments, c.devices);
             const Job job(mpi, c.processes, arguments);
-            const Ended ended = run(folder, job.words, job.around);
+            const Ran ended = run(folder, job.words, job.around);
             succeeds(ended);
             CHECK(count_of(ended.err, "done: 6 steps") == 1); // only rank 0 reports
             CHECK(has(ended.err, "ranks 0 and " + std::to_string(c.ranks - 1) + " use the same"));
@@ -108,7 +108,7 @@ TEST_CASE("processes give the bits of one, with a device or several each") {
 }
 
 TEST_CASE("ranks with other recipes, too many ranks and processes that do not know of each other are refused") {
-    const Folder folder;
+    const TestFolder folder;
     begin(folder);
     for (const Mpi& mpi : installed_mpi()) {
         Job job(mpi, 1, job_arguments("run", 6));
@@ -117,7 +117,7 @@ TEST_CASE("ranks with other recipes, too many ranks and processes that do not kn
             other.push_back(word == "train.max_steps=6" ? "train.max_steps=7" : word);
         other.insert(other.end(), mpi.module.begin(), mpi.module.end());
         job.words.insert(job.words.end(), other.begin(), other.end());
-        const Ended ended = run(folder, job.words, job.around);
+        const Ran ended = run(folder, job.words, job.around);
         CAPTURE(ended.err);
         CHECK(ended.status != 0);
         CHECK(has(ended.err, "rank 1 (host "));
@@ -125,17 +125,17 @@ TEST_CASE("ranks with other recipes, too many ranks and processes that do not kn
         CHECK(!folder.exists("run"));
 
         const Job many(mpi, 5, job_arguments("run", 6));
-        const Ended refused = run(folder, many.words, many.around);
+        const Ran refused = run(folder, many.words, many.around);
         CAPTURE(refused.err);
         CHECK(refused.status != 0);
         CHECK(has(refused.err, "5 ranks need distributed.parts = 5 or more; it is 4"));
 
         std::vector<std::string> single = job_arguments("run", 6);
         single.insert(single.end(), mpi.module.begin(), mpi.module.end());
-        const Ended alone = run(folder, single,
-                                {.environment = {{"SLURM_STEP_NUM_TASKS", "4"},
-                                                 {"OMPI_ALLOW_RUN_AS_ROOT", "1"},
-                                                 {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"}}});
+        const Ran alone = run(folder, single,
+                              {.environment = {{"SLURM_STEP_NUM_TASKS", "4"},
+                                               {"OMPI_ALLOW_RUN_AS_ROOT", "1"},
+                                               {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"}}});
         CAPTURE(alone.err);
         CHECK(alone.status == 1);
         CHECK(has(alone.err, "a launcher has started 4 processes"));
@@ -151,12 +151,12 @@ TEST_CASE("ranks whose devices round differently have the same parameters after 
           doctest::test_suite("long")) {
     const std::vector<Mpi> all = installed_mpi();
     if (all.empty() || !all.front().module.empty()) return; // mpirun of Open MPI sets variables of single ranks
-    const Folder folder;
+    const TestFolder folder;
     begin(folder);
     std::vector<std::string> checked = job_arguments("mixed", 40);
     checked.emplace_back("distributed.check_every=1");
     const Job job = two_ranks(all.front(), checked, {"LP_NATIVE_VECTOR_WIDTH=128"}, {"LP_NATIVE_VECTOR_WIDTH=256"});
-    const Ended mixed = run(folder, job.words, job.around);
+    const Ran mixed = run(folder, job.words, job.around);
     succeeds(mixed);
     CHECK(!has(mixed.err, "other parameters"));
     succeeds(run(folder, job_arguments("alone", 40)));
@@ -172,7 +172,7 @@ TEST_CASE("one rank loses its device: it is named, all ranks end, and the same c
           doctest::test_suite("long")) {
     const std::vector<Mpi> all = installed_mpi();
     if (all.empty() || !all.front().module.empty()) return;
-    const Folder folder;
+    const TestFolder folder;
     begin(folder);
     succeeds(run(folder, job_arguments("undisturbed", 120)));
     int lost = 0;
@@ -180,7 +180,7 @@ TEST_CASE("one rank loses its device: it is named, all ranks end, and the same c
         const Job job = two_ranks(all.front(), job_arguments("run", 120), {"UNUSED=1"},
                                   {std::string("LD_LIBRARY_PATH=") + HEKLA_FAULT_FOLDER,
                                    "HEKLA_FAULTS=vkQueueSubmit2:" + std::to_string(nth) + ":-4"});
-        const Ended ended = run(folder, job.words, job.around);
+        const Ran ended = run(folder, job.words, job.around);
         CAPTURE(ended.err);
         if (ended.status == 0) continue;
         ++lost;
@@ -195,11 +195,11 @@ TEST_CASE("one rank loses its device: it is named, all ranks end, and the same c
 
 TEST_CASE("a rank is killed before all have connected: each of the others finds out, the last one by a message" *
           doctest::test_suite("long")) {
-    const Folder folder;
+    const TestFolder folder;
     begin(folder);
     // Rank 0 joins the job, and then waits in dlopen() for a driver that is a pipe without a writer.
-    REQUIRE(::mkfifo(folder.path("pipe").c_str(), S_IRUSR | S_IWUSR) == 0);
-    const json driver{{"library_path", folder.path("pipe").string()}, {"api_version", "1.3.0"}};
+    REQUIRE(::mkfifo((folder / "pipe").c_str(), S_IRUSR | S_IWUSR) == 0);
+    const json driver{{"library_path", (folder / "pipe").string()}, {"api_version", "1.3.0"}};
     folder.write("driver.json", json{{"file_format_version", "1.0.0"}, {"ICD", driver}}.dump());
     for (const Mpi& mpi : installed_mpi()) {
         CAPTURE(mpi.name);
@@ -208,7 +208,7 @@ TEST_CASE("a rank is killed before all have connected: each of the others finds 
         const std::vector<std::string> words = job.words;
         const auto program = std::ranges::find(words, HEKLA_PROGRAM);
         job.words.insert(job.words.begin() + (program - words.begin()),
-                         {"env", "VK_DRIVER_FILES=" + folder.path("driver.json").string()});
+                         {"env", "VK_DRIVER_FILES=" + (folder / "driver.json").string()});
         job.words.insert(job.words.end(), {":", "-n", "3"});
         job.words.insert(job.words.end(), program, words.end());
         Process process(folder, job.words, job.around);
@@ -219,7 +219,7 @@ TEST_CASE("a rank is killed before all have connected: each of the others finds 
         REQUIRE(processes.size() == 4);
         REQUIRE(::kill(processes.at(0), SIGKILL) == 0);
         CHECK(wait_for_end(folder, 0) < kLongestEnd);
-        const Ended ended = process.wait(20);
+        const Ran ended = process.wait(20);
         end_job(folder);
         CAPTURE(ended.err);
         // MPICH's launcher tells the others of the death at once, and often fails at their questions and kills them.
@@ -234,7 +234,7 @@ TEST_CASE("a rank is killed before all have connected: each of the others finds 
 TEST_CASE("a signal for all processes stops the training at a checkpoint, one for another than rank 0 does not") {
     const std::vector<Mpi> all = installed_mpi();
     if (all.empty()) return;
-    const Folder folder;
+    const TestFolder folder;
     begin(folder);
     constexpr int kSteps = 60;
     succeeds(run(folder, job_arguments("undisturbed", kSteps)));
@@ -243,7 +243,7 @@ TEST_CASE("a signal for all processes stops the training at a checkpoint, one fo
         Process process(folder, job.words, job.around);
         wait_for_step(folder, process, 12);
         for (const auto& [rank, id] : ranks_in(folder)) CHECK(::kill(id, SIGTERM) == 0);
-        const Ended ended = process.wait();
+        const Ran ended = process.wait();
         CAPTURE(ended.err);
         CHECK(count_of(ended.err, "hekla: error: ") == 0);
         CHECK(has(ended.err, "stopped after step "));
@@ -283,7 +283,7 @@ TEST_SUITE("long") {
     TEST_CASE("a process with several devices disappears, and is named") {
         for (const Mpi& mpi : installed_mpi()) {
             CAPTURE(mpi.name);
-            const Folder folder;
+            const TestFolder folder;
             begin(folder);
             for (const int victim : {0, 1}) {
                 CAPTURE(victim);
@@ -297,7 +297,7 @@ TEST_SUITE("long") {
                 REQUIRE(processes.contains(victim));
                 REQUIRE(::kill(processes.at(victim), SIGKILL) == 0);
                 CHECK(wait_for_end(folder, victim) < kLongestEnd);
-                const Ended ended = process.wait(20);
+                const Ran ended = process.wait(20);
                 CAPTURE(ended.out);
                 CAPTURE(ended.err);
                 CHECK(count_of(ended.err, "hekla: error: ") <= 1);
@@ -305,7 +305,7 @@ TEST_SUITE("long") {
                 const bool named = has(ended.err, victim == 0 ? "rank 0 (host " : "rank 2 (host ");
                 CHECK((named || !mpi.module.empty()));
                 CHECK(has(ended.err, "was lost") == named);
-                fs::remove_all(folder.path(dir));
+                fs::remove_all(folder / dir);
             }
         }
     }

@@ -15,12 +15,12 @@ Surroundings fault(const std::string& name, const std::string& once = "") {
     return around;
 }
 
-Ended train_faulty(const Folder& folder, std::vector<std::string> overrides, const Surroundings& around = {}) {
+Ran train_faulty(const TestFolder& folder, std::vector<std::string> overrides, const Surroundings& around = {}) {
     overrides.insert(overrides.end(), {"--plugin-path", HEKLA_FAULTS_FOLDER});
     return train(folder, overrides, around);
 }
 
-void begin_faulty(const Folder& folder) {
+void begin_faulty(const TestFolder& folder) {
     begin(folder);
     folder.write("recipe.toml", R"([model]
 architecture = "faulty"
@@ -49,7 +49,7 @@ dir = "run"
 } // namespace
 
 TEST_CASE("a plugin that crashes while it describes is one error, and leaves no files") {
-    const Folder folder;
+    const TestFolder folder;
     begin_faulty(folder);
     const std::string who = std::string("plugin 'faulty' (") + HEKLA_FAULTS_FOLDER + "/faulty.so)";
     fails(train_faulty(folder, {}, fault("abort_in_build")),
@@ -62,7 +62,7 @@ TEST_CASE("a plugin that crashes while it describes is one error, and leaves no 
 }
 
 TEST_CASE("the same bits in and out of process; a worker that crashes is named and its batch repeated") {
-    const Folder folder;
+    const TestFolder folder;
     begin_faulty(folder);
     succeeds(train_faulty(folder, {"output.dir=here", "--describe-in", "process"}));
     succeeds(train_faulty(folder, {"output.dir=child"}));
@@ -70,8 +70,8 @@ TEST_CASE("the same bits in and out of process; a worker that crashes is named a
     CHECK(folder.read("child/model.safetensors") == model);
     succeeds(train_faulty(folder, {"output.dir=isolated", "plugins.isolate=true"}));
     CHECK(folder.read("isolated/model.safetensors") == model);
-    const Ended crashed = train_faulty(folder, {"output.dir=crashed", "plugins.isolate=true"},
-                                       fault("crash_once_in_collate", folder.path("mark").string()));
+    const Ran crashed = train_faulty(folder, {"output.dir=crashed", "plugins.isolate=true"},
+                                     fault("crash_once_in_collate", (folder / "mark").string()));
     succeeds(crashed);
     CHECK(folder.exists("mark"));
     CHECK(has(crashed.err, "crashed with SIGSEGV (Segmentation fault) in collate()"));
@@ -82,9 +82,9 @@ TEST_CASE("the same bits in and out of process; a worker that crashes is named a
 }
 
 TEST_CASE("a collate that crashes in this process is named") {
-    const Folder folder;
+    const TestFolder folder;
     begin_faulty(folder);
-    const Ended crashed = train_faulty(folder, {}, fault("crash_in_collate"));
+    const Ran crashed = train_faulty(folder, {}, fault("crash_in_collate"));
     CAPTURE(crashed.err);
     CHECK(crashed.status == 128 + SIGSEGV);
     CHECK(has(crashed.err, std::string("hekla: error: crashed in collate() of plugin 'faulty' (") +
@@ -93,24 +93,24 @@ TEST_CASE("a collate that crashes in this process is named") {
 }
 
 TEST_CASE("a run whose plugin describes another graph reports it, resumes if the weights match, and else fails") {
-    const Folder folder;
+    const TestFolder folder;
     begin_faulty(folder);
     succeeds(train_faulty(folder, {"train.max_steps=4"}));
     const json record = json::parse(folder.read("run/checkpoint-4/plugins.json"));
     CHECK(record["parts"][0]["plugin"] == "faulty");
     CHECK(record["parts"].size() == 3);
     CHECK(json::parse(folder.read("run/plugins.json"))["parts"].size() == 2);
-    const Ended same = train_faulty(folder, {"train.max_steps=5"});
+    const Ran same = train_faulty(folder, {"train.max_steps=5"});
     succeeds(same);
     CHECK(!has(same.err, "another graph"));
-    const Ended other = train_faulty(folder, {"train.max_steps=6"}, fault("computes_otherwise"));
+    const Ran other = train_faulty(folder, {"train.max_steps=6"}, fault("computes_otherwise"));
     succeeds(other);
     CHECK(has(other.err, "architecture 'faulty' (plugin faulty 1.0.0, another build) describes another graph than when "
                          "this was made:"));
     CHECK(has(other.err, "+ %"));
     CHECK(has(other.err, "Every weight has its place, so the run resumes"));
     // So does the model.
-    const Ended predicted = run(folder, {"eval", "recipe.toml", "--plugin-path", HEKLA_FAULTS_FOLDER});
+    const Ran predicted = run(folder, {"eval", "recipe.toml", "--plugin-path", HEKLA_FAULTS_FOLDER});
     succeeds(predicted);
     CHECK(has(predicted.err, "describes another graph")); // it was last saved with the other build
     fails(train_faulty(folder, {"train.max_steps=8"}, fault("has_more_weights")),
@@ -118,7 +118,7 @@ TEST_CASE("a run whose plugin describes another graph reports it, resumes if the
 }
 
 TEST_CASE("a converted model keeps the record of its plugins") {
-    const Folder folder;
+    const TestFolder folder;
     begin(folder);
     succeeds(train(folder, {"train.max_steps=2"}));
     succeeds(run(folder, {"convert", "run", "converted"}));

@@ -1,5 +1,5 @@
 // hekla prune, killed and interrupted in several rounds: it resumes where it was, and ends with the same bits.
-#include "process.hpp"
+#include "support/program.hpp"
 
 #include <chrono>
 #include <csignal>
@@ -16,7 +16,7 @@ namespace fs = std::filesystem;
 
 bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
-void write_files(const Folder& folder) {
+void write_files(const TestFolder& folder) {
     std::string text;
     for (int i = 0; i < 60; ++i)
         text += "line " + std::to_string(i * 7919 % 1000) + " of a text that is long enough.\n";
@@ -28,7 +28,7 @@ void write_files(const Folder& folder) {
 }
 
 // Waits until the log of a training contains a step, and returns whether the process still runs.
-bool reaches(const Folder& folder, Process& process, const std::string& training, int step) {
+bool reaches(const TestFolder& folder, Process& process, const std::string& training, int step) {
     const std::string log = "run/" + training + "/train_log.jsonl", line = "{\"step\":" + std::to_string(step) + ",";
     for (int i = 0; i < 12000 && process.running(); ++i) {
         if (folder.exists(log) && has(folder.read(log), line)) return process.running();
@@ -41,9 +41,9 @@ bool reaches(const Folder& folder, Process& process, const std::string& training
 
 TEST_CASE("prune resumes after kill -9 and after signals, in any round, with the same bits" *
           doctest::test_suite("long")) {
-    const Folder folder;
+    const TestFolder folder;
     write_files(folder);
-    const Ended whole = run(folder, {"prune", "recipe.toml", "--controls", "output.dir=undisturbed"});
+    const Ran whole = run(folder, {"prune", "recipe.toml", "--controls", "output.dir=undisturbed"});
     CAPTURE(whole.err);
     REQUIRE(whole.status == 0);
     const std::vector<std::string> arguments{"prune", "recipe.toml", "--controls"};
@@ -57,14 +57,14 @@ TEST_CASE("prune resumes after kill -9 and after signals, in any round, with the
         Process process(folder, arguments);
         if (!reaches(folder, process, training, 10)) continue; // too fast for a second interruption
         process.send(SIGTERM);
-        const Ended stopped = process.wait();
+        const Ran stopped = process.wait();
         CAPTURE(stopped.err);
         if (stopped.status != 0) {
             CHECK(stopped.status == 128 + SIGTERM);
             CHECK(has(stopped.err, "the same command resumes"));
         }
     }
-    const Ended last = run(folder, arguments);
+    const Ran last = run(folder, arguments);
     CAPTURE(last.err);
     REQUIRE(last.status == 0);
     CHECK(last.out == whole.out);

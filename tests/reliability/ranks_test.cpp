@@ -22,7 +22,8 @@ std::string devices(int ranks) {
 }
 
 // Checks that trainings by these numbers of ranks give the same. Returns the messages of the last one.
-std::string agree(const Folder& folder, std::vector<std::string> overrides, int steps, const std::vector<int>& counts) {
+std::string agree(const TestFolder& folder, std::vector<std::string> overrides, int steps,
+                  const std::vector<int>& counts) {
     overrides.push_back("distributed.parts=8");
     overrides.push_back("train.gradient_accumulation_steps=8");
     overrides.push_back("train.max_steps=" + std::to_string(steps));
@@ -33,7 +34,7 @@ std::string agree(const Folder& folder, std::vector<std::string> overrides, int 
         std::vector<std::string> arguments = overrides;
         arguments.push_back("output.dir=" + dir);
         if (ranks > 1) arguments.insert(arguments.end(), {"--devices", devices(ranks)});
-        const Ended ended = train(folder, arguments);
+        const Ran ended = train(folder, arguments);
         succeeds(ended);
         const std::string result = outcome(folder, dir, steps);
         if (expected.empty()) expected = result;
@@ -43,14 +44,14 @@ std::string agree(const Folder& folder, std::vector<std::string> overrides, int 
     return said;
 }
 
-void begin_windows(const Folder& folder) {
+void begin_windows(const TestFolder& folder) {
     begin(folder);
     std::string recipe = kRecipe;
     recipe.replace(recipe.find("per_device_train_batch_size = 4"), 31, "per_device_train_batch_size = 1");
     folder.write("recipe.toml", recipe);
 }
 
-void begin_table(const Folder& folder) {
+void begin_table(const TestFolder& folder) {
     std::string rows;
     for (int i = 0; i < 200; ++i) {
         rows += i % 5 == 0 ? "rare\t" : "often\t";
@@ -87,7 +88,7 @@ dir = "run"
 )");
 }
 
-void begin_adapter(const Folder& folder) {
+void begin_adapter(const TestFolder& folder) {
     folder.write("text.txt", some_text());
     folder.write("body.toml", R"([model]
 architecture = "t5"
@@ -137,7 +138,7 @@ dir = "run"
 } // namespace
 
 TEST_CASE("windows of a text, with dropout") {
-    const Folder folder;
+    const TestFolder folder;
     begin_windows(folder);
     agree(folder, {}, 6, {1, 2, 3, 8});
     const json log = json::parse(
@@ -147,19 +148,19 @@ TEST_CASE("windows of a text, with dropout") {
 }
 
 TEST_CASE("rows of a table, by length") {
-    const Folder folder;
+    const TestFolder folder;
     begin_table(folder);
     agree(folder, {"train.group_by_length=true"}, 6, {1, 2, 4});
 }
 
 TEST_CASE("rows of a table, with balanced classes") {
-    const Folder folder;
+    const TestFolder folder;
     begin_table(folder);
     agree(folder, {"data.class_balanced=true"}, 6, {1, 3});
 }
 
 TEST_CASE("the outputs of frozen layers, of which each rank computes a part") {
-    const Folder folder;
+    const TestFolder folder;
     begin_table(folder);
     const std::string said =
         agree(folder, {"train.freeze=[\"body\"]", "train.per_device_train_batch_size=3"}, 6, {1, 2, 3});
@@ -167,19 +168,19 @@ TEST_CASE("the outputs of frozen layers, of which each rank computes a part") {
 }
 
 TEST_CASE("an adapter over a frozen encoder and decoder with tied embeddings" * doctest::test_suite("long")) {
-    const Folder folder;
+    const TestFolder folder;
     begin_adapter(folder);
     agree(folder, {}, 6, {1, 3});
 }
 
 TEST_CASE("moments of 16 bits, which are rounded at random") {
-    const Folder folder;
+    const TestFolder folder;
     begin_windows(folder);
     agree(folder, {"train.moments_dtype=bfloat16", "model.n_embd=64", "model.n_layer=3"}, 5, {1, 3});
 }
 
 TEST_CASE("momentum, a moving average and a clipped norm") {
-    const Folder folder;
+    const TestFolder folder;
     begin_windows(folder);
     agree(folder,
           {"train.optim=sgd", "train.momentum=0.9", "train.ema_decay=0.9", "train.max_grad_norm=0.1",
@@ -188,7 +189,7 @@ TEST_CASE("momentum, a moving average and a clipped norm") {
 }
 
 TEST_CASE("the texts that an evaluation of a moving average writes" * doctest::test_suite("long")) {
-    const Folder folder;
+    const TestFolder folder;
     std::string pairs;
     for (int i = 0; i < 60; ++i)
         pairs += "word" + std::to_string(i % 7) + " word" + std::to_string(i % 11) + "\tword" + std::to_string(i % 11) +
@@ -233,7 +234,7 @@ dir = "run"
 }
 
 TEST_CASE("a batch of each rank is that of a step, and stays when the run resumes") {
-    const Folder folder;
+    const TestFolder folder;
     begin_windows(folder);
     const auto with = [](std::vector<std::string> arguments) {
         arguments.insert(arguments.end(),
@@ -256,7 +257,7 @@ TEST_CASE("a batch of each rank is that of a step, and stays when the run resume
 }
 
 TEST_CASE("unequal shares change nothing") {
-    const Folder folder;
+    const TestFolder folder;
     begin_windows(folder);
     const std::vector<std::string> both{"distributed.parts=8", "train.gradient_accumulation_steps=8",
                                         "train.max_steps=4"};
@@ -283,13 +284,13 @@ TEST_CASE("unequal shares change nothing") {
 }
 
 TEST_CASE("shares by measured speed change nothing") {
-    const Folder folder;
+    const TestFolder folder;
     begin_windows(folder);
     agree(folder, {"distributed.balance=measured", "train.save_steps=2"}, 8, {1, 2, 3});
 }
 
 TEST_CASE("gradients that are sent in 16 bits: half the bytes, nearly the same losses") {
-    const Folder folder;
+    const TestFolder folder;
     begin_windows(folder);
     const auto last = [&](const std::string& dir) {
         const std::string log = folder.read(dir + "/train_log.jsonl");
@@ -305,7 +306,7 @@ TEST_CASE("gradients that are sent in 16 bits: half the bytes, nearly the same l
 }
 
 TEST_CASE("a run goes on with other numbers of ranks") {
-    const Folder folder;
+    const TestFolder folder;
     begin_windows(folder);
     const std::vector<std::string> all{"distributed.parts=8", "train.gradient_accumulation_steps=8",
                                        "train.save_steps=1", "train.eval_steps=0", "train.lr_scheduler_type=constant"};
@@ -318,7 +319,7 @@ TEST_CASE("a run goes on with other numbers of ranks") {
     int step = 0;
     for (const int ranks : {3, 1, 8, 2}) {
         step += ranks == 1 ? 1 : 2;
-        const Ended ended = with({"train.max_steps=" + std::to_string(step), "output.dir=run"}, ranks);
+        const Ran ended = with({"train.max_steps=" + std::to_string(step), "output.dir=run"}, ranks);
         succeeds(ended);
         CHECK(!has(ended.err, "changed settings: distributed"));
     }
@@ -327,7 +328,7 @@ TEST_CASE("a run goes on with other numbers of ranks") {
 }
 
 TEST_CASE("islands: the same result every time, and after a resume") {
-    const Folder folder;
+    const TestFolder folder;
     begin_windows(folder);
     const std::vector<std::string> all{"distributed.mode=diloco",
                                        "distributed.inner_steps=3",
@@ -351,7 +352,7 @@ TEST_CASE("islands: the same result every time, and after a resume") {
         CHECK(folder.read("run/checkpoint-12/" + file + ".safetensors") ==
               folder.read("undisturbed/checkpoint-12/" + file + ".safetensors"));
     // An evaluation does not need to know that there were islands.
-    const Ended evaluated = run(folder, {"eval", "recipe.toml", "output.dir=run"});
+    const Ran evaluated = run(folder, {"eval", "recipe.toml", "output.dir=run"});
     succeeds(evaluated);
     CHECK(!has(evaluated.err, "distributed"));
     // Islands see other rows and have other moments.
@@ -364,13 +365,13 @@ TEST_CASE("islands: the same result every time, and after a resume") {
     std::vector<std::string> more = all;
     more.back() = "0,0,0,0";
     more.insert(more.begin(), {"output.dir=run", "train.max_steps=18"});
-    const Ended grown = train(folder, more);
+    const Ran grown = train(folder, more);
     succeeds(grown);
     CHECK(has(grown.err, "island 3 is new"));
 }
 
 TEST_CASE("one island with an outer step of 1 and no momentum is a plain training") {
-    const Folder folder;
+    const TestFolder folder;
     begin_windows(folder);
     const auto last = [&](const std::string& dir) {
         const std::string log = folder.read(dir + "/train_log.jsonl");
@@ -388,7 +389,7 @@ TEST_CASE("one island with an outer step of 1 and no momentum is a plain trainin
 }
 
 TEST_CASE("the number of parts is that of the ranks that a run starts with") {
-    const Folder folder;
+    const TestFolder folder;
     begin_windows(folder);
     const std::vector<std::string> four{"train.gradient_accumulation_steps=4", "train.max_steps=2",
                                         "train.save_steps=1"};
@@ -406,7 +407,7 @@ TEST_CASE("the number of parts is that of the ranks that a run starts with") {
 }
 
 TEST_CASE("a plan knows what is exchanged, to the byte") {
-    const Folder folder;
+    const TestFolder folder;
     begin_windows(folder);
     for (const std::string mode : {"sync", "diloco"})
         for (const int ranks : {2, 3}) {
@@ -424,7 +425,7 @@ TEST_CASE("a plan knows what is exchanged, to the byte") {
             std::vector<std::string> planned = arguments;
             planned.insert(planned.end(),
                            {"--plan-for", "cpu", "--ranks", std::to_string(ranks), "--link", "1gbit,50us", "--json"});
-            const Ended plan = train(folder, planned);
+            const Ran plan = train(folder, planned);
             succeeds(plan);
             const json report = json::parse(plan.out);
             arguments.insert(arguments.end(), {"--devices", devices(ranks)});
@@ -435,13 +436,13 @@ TEST_CASE("a plan knows what is exchanged, to the byte") {
             CHECK(report["exchange_seconds"].get<double>() >= report["exposed_seconds"].get<double>());
             CHECK(report["exposed_seconds"].get<double>() > 0.0);
         }
-    const Ended text = train(folder, {"train.gradient_accumulation_steps=64", "distributed.parts=64", "--plan-for",
-                                      "desktop", "--ranks", "64", "--nodes", "8", "--link", "25gbit,20us"});
+    const Ran text = train(folder, {"train.gradient_accumulation_steps=64", "distributed.parts=64", "--plan-for",
+                                    "desktop", "--ranks", "64", "--nodes", "8", "--link", "25gbit,20us"});
     succeeds(text);
     CHECK(has(text.out, "64 ranks: rank 0 sends and receives"));
     CHECK(has(text.out, "of it to compute"));
-    const Ended measured = train(folder, {"train.gradient_accumulation_steps=6", "distributed.parts=6", "--plan",
-                                          "--json", "--ranks", "4", "--link", "25gbit,20us"}); // 2, 2, 1 and 1 parts
+    const Ran measured = train(folder, {"train.gradient_accumulation_steps=6", "distributed.parts=6", "--plan",
+                                        "--json", "--ranks", "4", "--link", "25gbit,20us"}); // 2, 2, 1 and 1 parts
     succeeds(measured);
     CHECK(json::parse(measured.out)["time"] == "measured");
     CHECK(json::parse(measured.out)["exchange_seconds"].get<double>() > 0.0);
@@ -449,7 +450,7 @@ TEST_CASE("a plan knows what is exchanged, to the byte") {
 }
 
 TEST_CASE("what cannot be divided is refused with what can") {
-    const Folder folder;
+    const TestFolder folder;
     begin(folder);
     fails(train(folder, {"--devices", "0,0"}),
           {"distributed.parts = 2 does not divide train.gradient_accumulation_steps = 1",
@@ -463,12 +464,12 @@ TEST_CASE("what cannot be divided is refused with what can") {
 }
 
 TEST_CASE("ranks on one device are warned, and an error of rank 0 ends all") {
-    const Folder folder;
+    const TestFolder folder;
     begin_windows(folder);
     const std::vector<std::string> two{"train.gradient_accumulation_steps=2", "--devices", "0,0"};
     std::vector<std::string> arguments = two;
     arguments.emplace_back("train.max_steps=1");
-    const Ended ended = train(folder, arguments);
+    const Ran ended = train(folder, arguments);
     succeeds(ended);
     CHECK(has(ended.err, "ranks 0 and 1 use the same device"));
     arguments = two;
@@ -477,7 +478,7 @@ TEST_CASE("ranks on one device are warned, and an error of rank 0 ends all") {
 }
 
 TEST_CASE("Ctrl+C stops all ranks, and one goes on") {
-    const Folder folder;
+    const TestFolder folder;
     begin_windows(folder);
     const std::vector<std::string> arguments{"train",
                                              "recipe.toml",
@@ -490,14 +491,14 @@ TEST_CASE("Ctrl+C stops all ranks, and one goes on") {
     Process process(folder, arguments);
     wait_for_step(folder, process, 3);
     process.send(SIGINT);
-    const Ended stopped = process.wait();
+    const Ran stopped = process.wait();
     CAPTURE(stopped.err);
     CHECK(stopped.status == 128 + SIGINT);
     CHECK(has(stopped.err, "the same command resumes"));
     const std::string log = folder.read("run/train_log.jsonl");
     const int64_t step = json::parse(log.substr(log.rfind('{')))["step"];
-    const Ended on = train(folder, {"train.gradient_accumulation_steps=2", "train.eval_steps=0",
-                                    "train.max_steps=" + std::to_string(step + 2)});
+    const Ran on = train(folder, {"train.gradient_accumulation_steps=2", "train.eval_steps=0",
+                                  "train.max_steps=" + std::to_string(step + 2)});
     succeeds(on);
     CHECK(has(on.err, "resuming after step " + std::to_string(step)));
 }

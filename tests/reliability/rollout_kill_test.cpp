@@ -53,7 +53,7 @@ save_steps = 1
 save_total_limit = 3
 )";
 
-void write_files(const Folder& folder) {
+void write_files(const TestFolder& folder) {
     folder.write("echo.jsonl", echo_rows());
     folder.write("recipe.toml", kRecipe);
 }
@@ -61,7 +61,7 @@ void write_files(const Folder& folder) {
 std::vector<std::string> arguments(const std::string& dir) { return {"train", "recipe.toml", "output.dir=" + dir}; }
 
 // What a run has made: its weights, its log without times, and the newest completions.
-std::string made(const Folder& folder, const std::string& dir) {
+std::string made(const TestFolder& folder, const std::string& dir) {
     std::string all = folder.read(dir + "/model.safetensors") + folder.read(dir + "/rollouts-4.jsonl");
     std::istringstream lines(folder.read(dir + "/train_log.jsonl"));
     for (std::string line; std::getline(lines, line);) {
@@ -75,7 +75,7 @@ std::string made(const Folder& folder, const std::string& dir) {
 }
 
 void survives(int kills) {
-    const Folder folder;
+    const TestFolder folder;
     write_files(folder);
     succeeds(run(folder, arguments("undisturbed")));
     const auto begin_time = std::chrono::steady_clock::now();
@@ -92,7 +92,7 @@ void survives(int kills) {
         Process process(folder, arguments("run"));
         wait_between(random, 0.1 * latest, latest);
         process.send(SIGKILL);
-        const Ended one = process.wait();
+        const Ran one = process.wait();
         CAPTURE(one.err);
         CHECK(!has(one.err, "error"));
         if (has(one.err, "resuming after step")) ++resumed;
@@ -106,7 +106,7 @@ void survives(int kills) {
         ++ended;
         latest = std::max(0.1, 0.8 * latest);
         CHECK(made(folder, "run") == expected);
-        fs::remove_all(folder.path("run"));
+        fs::remove_all(folder / "run");
     }
     MESSAGE(killed, " kills, ", resumed, " resumed, ", ended, " ended in between; ", whole, " s for a run");
     if (kills >= 10) CHECK(resumed > 0);

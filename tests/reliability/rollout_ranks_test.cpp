@@ -46,7 +46,7 @@ save_total_limit = 100
 lr_scheduler_type = "constant"
 )";
 
-void write_files(const Folder& folder) {
+void write_files(const TestFolder& folder) {
     folder.write("echo.jsonl", echo_rows());
     folder.write("recipe.toml", kRecipe);
 }
@@ -56,8 +56,8 @@ const std::vector<std::string> kPpo{"objective.id=ppo", "objective.num_ppo_epoch
 const std::vector<std::string> kGrpo{"objective.id=grpo", "objective.beta=0.1", "rollout.num_generations=4",
                                      "rollout.local_rollout_forward_batch_size=16", "head.id=lm"};
 
-Ended train_by(const Folder& folder, const std::vector<std::string>& objective, const std::string& dir, int ranks,
-               int steps) {
+Ran train_by(const TestFolder& folder, const std::vector<std::string>& objective, const std::string& dir, int ranks,
+             int steps) {
     std::vector<std::string> arguments = objective;
     arguments.push_back("output.dir=" + dir);
     arguments.push_back("train.max_steps=" + std::to_string(steps));
@@ -71,7 +71,7 @@ struct Made {
     std::string log, files, completions;
 };
 
-Made made(const Folder& folder, const std::string& dir, int steps, const std::string& iteration) {
+Made made(const TestFolder& folder, const std::string& dir, int steps, const std::string& iteration) {
     Made m;
     std::istringstream lines(folder.read(dir + "/train_log.jsonl"));
     for (std::string line; std::getline(lines, line);) {
@@ -97,13 +97,13 @@ Made made(const Folder& folder, const std::string& dir, int steps, const std::st
 void same_by_ranks(const std::string& name, const std::vector<std::string>& objective, const std::string& last,
                    std::initializer_list<int> numbers) {
     CAPTURE(name);
-    const Folder folder;
+    const TestFolder folder;
     write_files(folder);
     std::optional<Made> expected;
     for (const int ranks : numbers) {
         CAPTURE(ranks);
         const std::string dir = name + std::to_string(ranks);
-        const Ended ended = train_by(folder, objective, dir, ranks, 8);
+        const Ran ended = train_by(folder, objective, dir, ranks, 8);
         succeeds(ended);
         REQUIRE(folder.exists(dir + "/rollouts-" + last + ".jsonl"));
         const Made result = made(folder, dir, 8, last);
@@ -127,13 +127,13 @@ TEST_CASE("ranks divide the completions of ppo and grpo, also with averages" * d
 }
 
 TEST_CASE("a run with rollouts goes on with other numbers of ranks inside an iteration" * doctest::test_suite("long")) {
-    const Folder folder;
+    const TestFolder folder;
     write_files(folder);
     succeeds(train_by(folder, kPpo, "undisturbed", 1, 7));
     int step = 0;
     for (const int ranks : {2, 1, 3}) {
         step += ranks == 1 ? 1 : 3;
-        const Ended ended = train_by(folder, kPpo, "run", ranks, step);
+        const Ran ended = train_by(folder, kPpo, "run", ranks, step);
         succeeds(ended);
         CHECK(!has(ended.err, "changed settings: distributed"));
     }
@@ -144,7 +144,7 @@ TEST_CASE("a run with rollouts goes on with other numbers of ranks inside an ite
 }
 
 TEST_CASE("an error of one rank's completions ends all, and islands have no rollouts") {
-    const Folder folder;
+    const TestFolder folder;
     write_files(folder);
     std::vector<std::string> missing = kGrpo;
     missing.push_back("rewards.echo.column=none");

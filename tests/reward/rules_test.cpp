@@ -1,8 +1,8 @@
 // Rewards that are computed from texts: values, keys, what is refused, and weighted sums.
 #include "base/file.hpp"
-#include "base/temporary_folder.hpp"
 #include "reward/reward_set.hpp"
 #include "reward/rules.hpp"
+#include "support/test_folder.hpp"
 
 #include <cmath>
 #include <doctest/doctest.h>
@@ -10,6 +10,7 @@
 #include <limits>
 
 using namespace hekla;
+using namespace hekla::test;
 using namespace hekla::reward;
 using nlohmann::json;
 
@@ -94,9 +95,8 @@ TEST_CASE("arithmetic: the value of the prompt's last line") {
 }
 
 TEST_CASE("lexicon: weights of words from a file") {
-    Result<TemporaryFolder> folder = TemporaryFolder::make();
-    REQUIRE(folder.ok());
-    const std::string file = (folder->path() / "words.txt").string();
+    const TestFolder folder;
+    const std::string file = (folder.path() / "words.txt").string();
     const auto write = [&](const std::string& text) { REQUIRE(write_file_atomically(file, text).ok()); };
     write("# words\ngood 1.5\nbad\t-2\nnot so, 0.25\n\n");
     const json config{{"from", file}};

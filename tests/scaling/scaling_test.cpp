@@ -2,7 +2,7 @@
 #include "scaling/fit.hpp"
 
 #include "base/philox.hpp"
-#include "base/temporary_folder.hpp"
+#include "support/test_folder.hpp"
 
 #include <cmath>
 #include <doctest/doctest.h>
@@ -185,9 +185,8 @@ TEST_CASE("models that are better than the floor of their law are found") {
 }
 
 TEST_CASE("points are written and read again; errors name file, line and column") {
-    const auto folder = hekla::TemporaryFolder::make();
-    REQUIRE(folder.ok());
-    const std::string file = (folder->path() / "points.csv").string();
+    const hekla::test::TestFolder folder;
+    const std::string file = (folder.path() / "points.csv").string();
     const auto write = [&](const std::string& text) { std::ofstream(file) << text; };
     std::vector<Point> points = ladder(chinchilla(), 0.01, 1);
     points[1].held_out = true;

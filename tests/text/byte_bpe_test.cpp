@@ -16,7 +16,7 @@ namespace byte_bpe_test {
 
 using namespace hekla;
 using namespace hekla::text;
-using namespace hekla::text::testing;
+using namespace hekla::test;
 
 namespace {
 
@@ -407,7 +407,7 @@ TEST_CASE("GPT-2: written files are read again as the same tokenizer") {
     const auto tokenizer = must(load_tokenizer(vocabulary));
     const auto& bpe = dynamic_cast<const ByteBpe&>(*tokenizer);
     CHECK(gpt2_merges_text(bpe) == must(read_file(vocabulary / "vocab.bpe")));
-    const TemporaryFolder folder;
+    const TestFolder folder;
     must(tokenizer->save(folder.path()));
     CHECK(must(load_tokenizer(folder.path()))->hash() == tokenizer->hash());
     std::filesystem::remove(folder.path() / "tokenizer.json");

@@ -6,7 +6,7 @@ namespace character_test {
 
 using namespace hekla;
 using namespace hekla::text;
-using namespace hekla::text::testing;
+using namespace hekla::test;
 
 namespace {
 
@@ -54,7 +54,7 @@ TEST_CASE("character: a saved and loaded tokenizer is the same, with special tok
             special
                 ? train(text, {{"<|end|>", {TokenRole::eos}}, {"<unk>", {TokenRole::unk}}, {"<m>", {TokenRole::mask}}})
                 : train(text);
-        const TemporaryFolder folder;
+        const TestFolder folder;
         must(tokenizer->save(folder.path()));
         const auto again = must(load_tokenizer(folder.path()));
         CHECK(again->kind() == "character");

@@ -12,7 +12,7 @@ namespace chat_template_test {
 
 using namespace hekla;
 using namespace hekla::text;
-using namespace hekla::text::testing;
+using namespace hekla::test;
 
 namespace {
 
@@ -161,7 +161,7 @@ TEST_CASE("chat templates: what cannot be used is one error") {
 }
 
 TEST_CASE("chat templates: found in a folder") {
-    const TemporaryFolder folder;
+    const TestFolder folder;
     CHECK_FALSE(must(find_chat_template(FilePlace(folder.path()))));
     folder.write("tokenizer_config.json", R"({"chat_template": "{{ messages[0].content }}"})");
     CHECK(must(find_chat_template(FilePlace(folder.path())))->text == "{{ messages[0].content }}");

@@ -10,7 +10,7 @@ namespace files_test {
 
 using namespace hekla;
 using namespace hekla::text;
-using namespace hekla::text::testing;
+using namespace hekla::test;
 
 namespace {
 
@@ -25,7 +25,7 @@ std::string small_json(const std::string& pre_tokenizer = R"({"type":"ByteLevel"
 }
 
 Result<std::unique_ptr<Tokenizer>> load(const std::string& json) {
-    const TemporaryFolder folder;
+    const TestFolder folder;
     folder.write("tokenizer.json", json);
     return load_tokenizer(folder.path());
 }
@@ -84,7 +84,7 @@ TEST_CASE("tokenizer.json: added tokens, stripping, longest first, unknown bytes
     CHECK(contains(strict->encode("ab\nz", options).message(), "f.txt: line 1, byte offset 2"));
 
     // All of it round-trips.
-    const TemporaryFolder folder;
+    const TestFolder folder;
     must(tokenizer->save(folder.path()));
     const auto again = must(load_tokenizer(folder.path()));
     CHECK(again->hash() == tokenizer->hash());
@@ -121,7 +121,7 @@ TEST_CASE("tokenizer.json: unsupported options are rejected by name") {
 
 TEST_CASE("vocab.json and merges.txt: roles that no file specifies are those of the models that have such tokens") {
     const auto roles = [](const std::string& vocabulary) {
-        const TemporaryFolder folder;
+        const TestFolder folder;
         folder.write("vocab.json", vocabulary);
         folder.write("merges.txt", "#version: 0.2\n");
         return must(load_tokenizer(folder.path()));
@@ -150,7 +150,7 @@ TEST_CASE("tokenizer.json: NFC composes the text first") {
                            {}, ids, &ranges));
     CHECK(ids == Ids{0, 8, 1, 8});
     CHECK(ranges == std::vector<ByteRange>{{0, 1}, {1, 2}, {4, 5}, {5, 7}});
-    const TemporaryFolder folder;
+    const TestFolder folder;
     must(tokenizer->save(folder.path()));
     CHECK(must(load_tokenizer(folder.path()))->hash() == tokenizer->hash());
 }
@@ -241,7 +241,7 @@ TEST_CASE("tokenizer files nested 100,000 deep are one clear error each") {
             CHECK(load(file(30)).message().size() < 2000);
         }
     }
-    const TemporaryFolder folder;
+    const TestFolder folder;
     const std::string deep = R"({"a":)" + nested(100'000, "[", "]", "") + "}";
     folder.write("vocab.json", R"({"a":0})");
     folder.write("merges.txt", "");
@@ -288,7 +288,7 @@ TEST_CASE("tokenizer.json: truncated anywhere or with any byte changed it never 
 TEST_CASE("GPT-2's files: malformed ones are named with line and problem") {
     const std::string vocab = R"({"a":0,"b":1,"ab":2,"<|endoftext|>":3})";
     const auto load_files = [](const std::string& vocabulary, const std::string& merges) {
-        const TemporaryFolder folder;
+        const TestFolder folder;
         folder.write("vocab.json", vocabulary);
         folder.write("merges.txt", merges);
         return load_tokenizer(folder.path());
@@ -317,7 +317,7 @@ TEST_CASE("GPT-2's files: malformed ones are named with line and problem") {
 }
 
 TEST_CASE("folders: roles from the other files, and folders without a tokenizer") {
-    const TemporaryFolder folder;
+    const TestFolder folder;
     folder.write("vocab.json", R"({"a":0,"b":1,"ab":2,"<s>":3,"</s>":4})");
     folder.write("merges.txt", "a b\n");
     folder.write(
@@ -332,7 +332,7 @@ TEST_CASE("folders: roles from the other files, and folders without a tokenizer"
     CHECK(tokenizer->special(TokenRole::pad) == 5);
     CHECK(tokenizer->find("<one>") == 7);
     CHECK(must(tokenizer->encode("<s>ab<two></s>")) == Ids{3, 2, 6, 4});
-    const TemporaryFolder copy;
+    const TestFolder copy;
     must(tokenizer->save(copy.path()));
     CHECK(must(load_tokenizer(copy.path()))->hash() == tokenizer->hash());
 
@@ -343,13 +343,13 @@ TEST_CASE("folders: roles from the other files, and folders without a tokenizer"
         const auto result = load_tokenizer(folder.path());
         CHECK_MESSAGE(contains(result.message(), "tokenizer_config.json"), bad << ": " << result.message());
     }
-    const TemporaryFolder empty;
+    const TestFolder empty;
     CHECK(load_tokenizer(empty.path()).code() == Code::not_found);
     CHECK(contains(load_tokenizer(empty.path()).message(), "looked for"));
     CHECK(load_tokenizer(empty.path() / "absent").code() == Code::not_found);
     empty.write("vocab.json", "{}");
     CHECK(contains(load_tokenizer(empty.path()).message(), "merges.txt"));
-    const TemporaryFolder other;
+    const TestFolder other;
     other.write("source.spm", "x");
     other.write("target.spm", "x");
     CHECK(contains(load_tokenizer(other.path()).message(), "source.spm"));

@@ -11,7 +11,7 @@ namespace pipeline_test {
 
 using namespace hekla;
 using namespace hekla::text;
-using namespace hekla::text::testing;
+using namespace hekla::test;
 
 namespace {
 
@@ -53,7 +53,7 @@ void check_folder(const std::filesystem::path& folder, bool may_refuse, Counts& 
         return;
     }
     const Tokenizer& tokenizer = *loaded.value();
-    const TemporaryFolder saved;
+    const TestFolder saved;
     must(tokenizer.save(saved.path()));
     const auto again = must(load_tokenizer(saved.path()));
     CHECK_MESSAGE(again->hash() == tokenizer.hash(), name);
@@ -200,7 +200,7 @@ TEST_CASE("tokenizer.json: a damaged file of any shape is an error or another to
                 for (int i = 0; i < 2; ++i) damage(changed, random);
                 bad = changed.dump();
             }
-            const TemporaryFolder folder;
+            const TestFolder folder;
             folder.write("tokenizer.json", bad);
             const auto loaded = load_tokenizer(folder.path());
             if (!loaded.ok()) {
@@ -224,7 +224,7 @@ TEST_CASE("tokenizer.json: a damaged file of any shape is an error or another to
 }
 
 TEST_CASE("tokenizer_config.json: added tokens keep their flags") {
-    const TemporaryFolder folder;
+    const TestFolder folder;
     folder.write("vocab.json", R"({"w":0,"a":1,"l":2,"k":3,"e":4,"d":5,"Ġ":6})");
     folder.write("merges.txt", "");
     folder.write(
@@ -233,13 +233,13 @@ TEST_CASE("tokenizer_config.json: added tokens keep their flags") {
     const auto tokenizer = must(load_tokenizer(folder.path()));
     CHECK(must(tokenizer->encode("walk")) == Ids{7});
     CHECK(must(tokenizer->encode("walked walk")) == Ids{0, 8, 3, 4, 5, 6, 7});
-    const TemporaryFolder saved;
+    const TestFolder saved;
     must(tokenizer->save(saved.path()));
     CHECK(must(must(load_tokenizer(saved.path()))->encode("walked walk")) == Ids{0, 8, 3, 4, 5, 6, 7});
 }
 
 TEST_CASE("vocab.txt: normalized added tokens are found in the normalized text") {
-    const TemporaryFolder folder;
+    const TestFolder folder;
     folder.write("vocab.txt", "[UNK]\nhello\nworld\n");
     folder.write("tokenizer_config.json", R"({"added_tokens_decoder":{"3":{"content":"New York","normalized":true}}})");
     const auto tokenizer = must(load_tokenizer(folder.path()));

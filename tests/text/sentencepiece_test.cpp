@@ -16,7 +16,7 @@ namespace sentencepiece_test {
 
 using namespace hekla;
 using namespace hekla::text;
-using namespace hekla::text::testing;
+using namespace hekla::test;
 
 namespace {
 
@@ -47,14 +47,14 @@ SpieceModel small_model() {
 }
 
 std::unique_ptr<Tokenizer> load(const std::string& spiece, const std::string& config = "") {
-    const TemporaryFolder folder;
+    const TestFolder folder;
     folder.write("spiece.model", spiece);
     if (!config.empty()) folder.write("tokenizer_config.json", config);
     return must(load_tokenizer(folder.path()));
 }
 
 std::string error_of(const std::string& file, const std::string& content) {
-    const TemporaryFolder folder;
+    const TestFolder folder;
     folder.write(file, content);
     const auto loaded = load_tokenizer(folder.path());
     REQUIRE(!loaded.ok());
@@ -98,7 +98,7 @@ TEST_CASE("SentencePiece: a saved and loaded tokenizer is the same, from either 
             for (const char* piece : {"h", "e", "lo", "he"})
                 model.pieces.push_back({piece, -static_cast<float>(model.pieces.size()), Type::normal});
         const auto tokenizer = load(write_spiece_model(model));
-        const TemporaryFolder folder;
+        const TestFolder folder;
         must(tokenizer->save(folder.path()));
         const std::string text = "hello he llo aloha " + random_text(3, 200);
         if (kind == SpieceModel::Kind::unigram) CHECK(must(load_tokenizer(folder.path()))->hash() == tokenizer->hash());
@@ -119,7 +119,7 @@ TEST_CASE("SentencePiece: T5's sentinels come after the pieces, the last one fir
 }
 
 TEST_CASE("SentencePiece: Marian's two models share one vocabulary") {
-    const TemporaryFolder folder;
+    const TestFolder folder;
     folder.write("source.spm", write_spiece_model(small_model()));
     SpieceModel target = small_model();
     target.pieces[6].text = kMark + "salut";
@@ -135,7 +135,7 @@ TEST_CASE("SentencePiece: Marian's two models share one vocabulary") {
     CHECK(source->decode(Ids{3, 4, 0}, true) == "hello salut");
     const auto other = must(load_tokenizer(folder.path() / "target.spm"));
     CHECK(must(other->encode("salut salut")) == Ids{4, 4});
-    const TemporaryFolder saved;
+    const TestFolder saved;
     must(source->save(saved.path()));
     CHECK(must(load_tokenizer(saved.path()))->hash() == source->hash());
     CHECK(must(load_tokenizer(saved.path() / "target.spm"))->hash() == other->hash());
@@ -144,7 +144,7 @@ TEST_CASE("SentencePiece: Marian's two models share one vocabulary") {
 }
 
 TEST_CASE("SentencePiece: DeBERTa 2's mask comes after the pieces") {
-    const TemporaryFolder folder;
+    const TestFolder folder;
     folder.write("spm.model", write_spiece_model(small_model()));
     folder.write("config.json", R"({"model_type": "deberta-v2"})");
     const auto tokenizer = must(load_tokenizer(folder.path()));
@@ -188,7 +188,7 @@ TEST_CASE("SentencePiece: invalid files") {
         for (int i = 0; i < 3; ++i)
             broken[random.next_below(broken.size())] =
                 static_cast<char>(static_cast<unsigned char>(random.next_below(256)));
-        const TemporaryFolder folder;
+        const TestFolder folder;
         folder.write("spiece.model", broken);
         const auto loaded = load_tokenizer(folder.path());
         if (loaded.ok()) (void)loaded.value()->encode("hello he llo aloha \xC3\xA9");
@@ -269,7 +269,7 @@ TEST_CASE("SentencePiece: every published id") {
             ++cases;
         }
         CHECK(cases == 675);
-        const TemporaryFolder folder;
+        const TestFolder folder;
         must(tokenizer->save(folder.path()));
         std::filesystem::remove(folder.path() / "spiece.model");
         const auto again = must(load_tokenizer(folder.path()));
@@ -293,7 +293,7 @@ TEST_CASE("T5 and ALBERT: every id of the tokenizers with their models") {
         must(parse_json(R"({"type":"Replace","pattern":{"Regex":" {2,}"},"content":"▁"})", "step")));
     file["pre_tokenizer"] =
         must(parse_json(R"({"type":"Metaspace","replacement":"▁","prepend_scheme":"first","split":true})", "step"));
-    const TemporaryFolder folder;
+    const TestFolder folder;
     folder.write("tokenizer.json", file.dump());
     const auto newer = must(load_tokenizer(folder.path()));
     for (const auto& [name, tokenizer, count] :

@@ -8,7 +8,7 @@ namespace suffix_bpe_test {
 
 using namespace hekla;
 using namespace hekla::text;
-using namespace hekla::text::testing;
+using namespace hekla::test;
 
 namespace {
 
@@ -19,7 +19,7 @@ const std::string kVocabulary =
 const std::string kMerges = "#version: 0.2\nl o\nlo w</w>\nlo w\ne r</w>\n";
 
 std::unique_ptr<Tokenizer> small() {
-    const TemporaryFolder folder;
+    const TestFolder folder;
     folder.write("vocab.json", kVocabulary);
     folder.write("merges.txt", kMerges);
     return must(load_tokenizer(folder.path()));
@@ -36,7 +36,7 @@ TEST_CASE("BPE with an end-of-word mark: merges, unknown characters, source byte
     CHECK(ids == Ids{8, 9, 10, 11, 0});
     CHECK(ranges == std::vector<ByteRange>{{0, 3}, {4, 7}, {7, 9}, {9, 10}, {11, 12}});
     CHECK(tokenizer->decode(Ids{8, 9, 10, 11}) == "low lower !");
-    const TemporaryFolder folder;
+    const TestFolder folder;
     must(tokenizer->save(folder.path()));
     CHECK(must(load_tokenizer(folder.path()))->hash() == tokenizer->hash());
     std::filesystem::remove(folder.path() / "tokenizer.json");
@@ -44,7 +44,7 @@ TEST_CASE("BPE with an end-of-word mark: merges, unknown characters, source byte
 }
 
 TEST_CASE("folders with an unsupported tokenizer are rejected by name") {
-    const TemporaryFolder folder;
+    const TestFolder folder;
     folder.write("vocab.json", kVocabulary);
     folder.write("merges.txt", kMerges);
     folder.write("config.json", R"({"model_type": "flaubert"})");
@@ -69,7 +69,7 @@ TEST_CASE("special tokens are added after the ids of every kind") {
         CHECK(must(after->encode("the cat[DELIM]")) == expected);
         // Adding them again changes nothing.
         CHECK(must(add_special_tokens(*after, more))->hash() == after->hash());
-        const TemporaryFolder folder;
+        const TestFolder folder;
         must(after->save(folder.path()));
         const auto again = must(load_tokenizer(folder.path()));
         CHECK(again->hash() == after->hash());

@@ -1,8 +1,9 @@
-// Helpers for the tests of this room: temporary folders, the optional folder of real data, random texts.
+// Helpers for the tests of this room: the optional folder of real data, random texts.
 #pragma once
 
 #include "base/file.hpp"
 #include "base/philox.hpp"
+#include "support/test_folder.hpp"
 #include "text/tokenizer.hpp"
 #include "text/unicode/utf8.hpp"
 
@@ -13,35 +14,9 @@
 #include <string>
 #include <vector>
 
-namespace hekla::text::testing {
+namespace hekla::test {
 
-class TemporaryFolder {
-public:
-    TemporaryFolder() {
-        std::string name = (std::filesystem::temp_directory_path() / "hekla-test-XXXXXX").string();
-        REQUIRE(::mkdtemp(name.data()) != nullptr);
-        path_ = name;
-    }
-    TemporaryFolder(const TemporaryFolder&) = delete;
-    TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-    ~TemporaryFolder() {
-        std::error_code ignored;
-        std::filesystem::remove_all(path_, ignored);
-    }
-    const std::filesystem::path& path() const { return path_; }
-    std::filesystem::path write(const std::string& name, std::string_view content) const {
-        std::ofstream file(
-            path_ / name,
-            std::ios::binary); // not synced, unlike write_file_atomically(), since tests write many files
-        file.write(content.data(), static_cast<std::streamsize>(content.size()));
-        file.close();
-        REQUIRE(file.good());
-        return path_ / name;
-    }
-
-private:
-    std::filesystem::path path_;
-};
+using namespace text;
 
 // Returns a folder of real data next to the checkout, or an empty path if it is absent (the test then prints so and
 // ends).
@@ -88,4 +63,4 @@ inline std::string random_text(uint64_t seed, std::size_t characters) {
     return text;
 }
 
-} // namespace hekla::text::testing
+} // namespace hekla::test

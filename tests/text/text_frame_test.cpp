@@ -10,7 +10,7 @@ namespace text_frame_test {
 
 using namespace hekla;
 using namespace hekla::text;
-using namespace hekla::text::testing;
+using namespace hekla::test;
 
 namespace {
 
@@ -47,7 +47,7 @@ std::string defined(const std::string& token, int id) {
 }
 
 Result<std::unique_ptr<Tokenizer>> load(const std::string& json, const std::string& config = "{}") {
-    const TemporaryFolder folder;
+    const TestFolder folder;
     folder.write("tokenizer.json", json);
     folder.write("tokenizer_config.json", config);
     return load_tokenizer(folder.path());
@@ -56,7 +56,7 @@ Result<std::unique_ptr<Tokenizer>> load(const std::string& json, const std::stri
 DocumentFrame frame_of(const std::string& json, const std::string& config = "{}") {
     const auto tokenizer = must(load(json, config));
     // The frame round-trips, and is not part of encoding.
-    const TemporaryFolder copy;
+    const TestFolder copy;
     must(tokenizer->save(copy.path()));
     const auto again = must(load_tokenizer(copy.path()));
     CHECK(again->frame() == tokenizer->frame());
@@ -99,7 +99,7 @@ TEST_CASE("frame: without a template tokenizer_config.json decides, and Llama's 
           DocumentFrame());
     CHECK(frame_of(llama_json("null"), config(R"("tokenizer_class":"PreTrainedTokenizerFast")")) == DocumentFrame());
     // vocab.json and merges.txt, as OPT has.
-    const TemporaryFolder folder;
+    const TestFolder folder;
     folder.write("vocab.json", R"({"a":0,"</s>":1})");
     folder.write("merges.txt", "");
     folder.write("tokenizer_config.json", R"({"bos_token":"</s>","eos_token":"</s>","add_bos_token":true})");
@@ -173,7 +173,7 @@ TEST_CASE("frame: a tokenizer's class decides where tokenizer.json has no post_p
 TEST_CASE("frame: RobertaProcessing, BertProcessing and an end token alone are read, and survive saving") {
     const auto whole = [](const std::string& post, const std::string& config = "{}") {
         const auto tokenizer = must(load(llama_json(post), config));
-        const TemporaryFolder copy;
+        const TestFolder copy;
         must(tokenizer->save(copy.path()));
         CHECK(must(load_tokenizer(copy.path()))->frame() == tokenizer->frame());
         return tokenizer->frame();
@@ -228,7 +228,7 @@ TEST_CASE("frame: an invalid frame is one clear error") {
     CHECK(twice.code() == Code::unsupported);
     CHECK(has(twice.message(), "tokenizer.json: \"post_processor\": 2 of its steps add tokens"));
     CHECK(has(error("null", R"({"add_bos_token":"yes"})"), "tokenizer_config.json: \"add_bos_token\" is a string"));
-    const TemporaryFolder folder;
+    const TestFolder folder;
     folder.write("vocab.json", R"({"a":0})");
     folder.write("merges.txt", "");
     folder.write("tokenizer_config.json", R"({"add_bos_token":true})");

@@ -12,7 +12,7 @@ namespace tokenizer_files_test {
 
 using namespace hekla;
 using namespace hekla::text;
-using namespace hekla::text::testing;
+using namespace hekla::test;
 
 namespace {
 
@@ -57,15 +57,15 @@ TEST_CASE("a tokenizer loaded from files in memory equals that of its folder") {
         const std::vector<std::string> left =
             json ? std::vector<std::string>() : std::vector{std::string("tokenizer.json")};
         {
-            const TemporaryFolder folder;
+            const TestFolder folder;
             must(trained(make_byte_bpe_trainer({.vocabulary_size = 290}))->save(folder.path()));
             check_held(folder.path(), left);
         }
-        const TemporaryFolder folder;
+        const TestFolder folder;
         must(trained(make_wordpiece_trainer({.vocabulary_size = 60}))->save(folder.path()));
         check_held(folder.path(), left);
     }
-    const TemporaryFolder characters, words;
+    const TestFolder characters, words;
     must(trained(make_character_trainer())->save(characters.path()));
     check_held(characters.path());
     must(trained(make_word_trainer({}))->save(words.path()));

@@ -4,7 +4,7 @@ namespace utf8_test {
 
 using namespace hekla;
 using namespace hekla::text;
-using namespace hekla::text::testing;
+using namespace hekla::test;
 
 TEST_CASE("utf8: every code point is valid, round-trips, and its neighbors are found") {
     for (char32_t value = 0; value <= 0x10FFFF; ++value) {

@@ -3,7 +3,9 @@
 
 #include "support.hpp"
 
-namespace hekla::text::testing {
+namespace hekla::test {
+
+using namespace text;
 
 // llama.cpp's files: texts with one line of ids each, which decode to the text if they cover all of it (`whole`).
 // Returns the number of cases.
@@ -33,4 +35,4 @@ inline int check_llama_cpp(const Tokenizer& tokenizer, const std::filesystem::pa
     return cases;
 }
 
-} // namespace hekla::text::testing
+} // namespace hekla::test

@@ -11,7 +11,7 @@ namespace wordpiece_test {
 
 using namespace hekla;
 using namespace hekla::text;
-using namespace hekla::text::testing;
+using namespace hekla::test;
 
 namespace {
 
@@ -22,14 +22,14 @@ const std::string kSmall =
     "\xC3\xA9\nx\n##x\n[\n";
 
 std::unique_ptr<Tokenizer> small(const std::string& config = "") {
-    const TemporaryFolder folder;
+    const TestFolder folder;
     folder.write("vocab.txt", kSmall);
     if (!config.empty()) folder.write("tokenizer_config.json", config);
     return must(load_tokenizer(folder.path()));
 }
 
 std::string error_of(const std::string& vocabulary) {
-    const TemporaryFolder folder;
+    const TestFolder folder;
     folder.write("vocab.txt", vocabulary);
     const auto loaded = load_tokenizer(folder.path());
     REQUIRE(!loaded.ok());
@@ -94,7 +94,7 @@ TEST_CASE("WordPiece: options of tokenizer_config.json") {
 TEST_CASE("WordPiece: a saved and loaded tokenizer is the same, from either file") {
     for (const char* config : {"", R"({"do_lower_case": false})"}) {
         const auto tokenizer = small(config);
-        const TemporaryFolder folder;
+        const TestFolder folder;
         must(tokenizer->save(folder.path()));
         CHECK(must(load_tokenizer(folder.path()))->hash() == tokenizer->hash());
         std::filesystem::remove(folder.path() / "tokenizer.json");
@@ -111,7 +111,7 @@ TEST_CASE("WordPiece: invalid vocabularies") {
     CHECK(contains(error_of("[UNK]\n\xFF\n"), "not valid UTF-8"));
     CHECK(!error_of("").empty());
     const auto json = [](const std::string& text) {
-        const TemporaryFolder folder;
+        const TestFolder folder;
         folder.write("tokenizer.json", text);
         const auto loaded = load_tokenizer(folder.path());
         REQUIRE(!loaded.ok());
@@ -119,7 +119,7 @@ TEST_CASE("WordPiece: invalid vocabularies") {
     };
     CHECK(contains(json(R"({"pre_tokenizer":{"type":"BertPreTokenizer"},"model":{"type":"WordPiece","vocab":[]}})"),
                    "model.vocab"));
-    const TemporaryFolder folder;
+    const TestFolder folder;
     folder.write("tokenizer.json",
                  R"({"pre_tokenizer":{"type":"BertPreTokenizer"},"model":{"type":"WordPiece","vocab":{"a":0}}})");
     const auto without = must(load_tokenizer(folder.path()));
@@ -163,7 +163,7 @@ TEST_CASE("words: one token per word, trained, saved and loaded") {
     CHECK(ids == Ids{4, 1, 5, 1, 3});
     CHECK(ranges == std::vector<ByteRange>{{0, 3}, {5, 8}, {8, 9}, {10, 14}, {14, 18}});
     CHECK(tokenizer->decode(ids, true) == "the ,");
-    const TemporaryFolder folder;
+    const TestFolder folder;
     must(tokenizer->save(folder.path()));
     CHECK(must(load_tokenizer(folder.path()))->hash() == tokenizer->hash());
     WordTraining split;

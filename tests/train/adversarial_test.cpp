@@ -1,9 +1,9 @@
 // Losses that name their parameters, and steps that take turns: a generative adversarial network against its twin in
 // PyTorch. adversarial/make.py computes the twin.
 #include "base/file.hpp"
-#include "base/temporary_folder.hpp"
 #include "model/weights.hpp"
 #include "program/runtime.hpp"
+#include "support/test_folder.hpp"
 #include "train/recipe/recipe_file.hpp"
 #include "train/training_loop.hpp"
 
@@ -34,7 +34,7 @@ const json& twin_of_gan() {
 }
 
 struct Gan {
-    TemporaryFolder folder = TemporaryFolder::make().take();
+    TestFolder folder;
     plugin::Registry registry = plugin::Registry::scan({HEKLA_PLUGIN_FOLDER, HEKLA_TRAIN_PLUGINS});
 
     Result<Recipe> recipe(const std::string& run, const std::vector<std::string>& overrides = {}) const {

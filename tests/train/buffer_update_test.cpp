@@ -1,8 +1,8 @@
 // Buffers that a training step writes, in a run: checkpoints, resuming, evaluation, and what is refused.
 #include "base/file.hpp"
-#include "base/temporary_folder.hpp"
 #include "model/weights.hpp"
 #include "program/runtime.hpp"
+#include "support/test_folder.hpp"
 #include "train/recipe/recipe_file.hpp"
 #include "train/training_loop.hpp"
 
@@ -20,7 +20,7 @@ using namespace hekla::train;
 namespace {
 
 struct Runs {
-    TemporaryFolder folder = TemporaryFolder::make().take();
+    TestFolder folder;
     plugin::Registry registry = plugin::Registry::scan({HEKLA_PLUGIN_FOLDER, HEKLA_TRAIN_PLUGINS});
 
     Result<Recipe> recipe(const std::string& run, const std::vector<std::string>& overrides = {}) const {

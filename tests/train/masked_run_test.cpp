@@ -1,8 +1,8 @@
 // Trainings with a mask: pruned weights and their moments are exactly zero in every checkpoint, the others are what the
 // same optimizer makes of them, and a run starts from the weights of another.
 #include "base/file.hpp"
-#include "base/temporary_folder.hpp"
 #include "model/safetensors.hpp"
+#include "support/test_folder.hpp"
 #include "train/recipe/recipe_file.hpp"
 #include "train/training_loop.hpp"
 
@@ -23,7 +23,7 @@ namespace fs = std::filesystem;
 bool has(const std::string& text, std::string_view part) { return text.find(part) != std::string::npos; }
 
 struct Place {
-    TemporaryFolder folder = TemporaryFolder::make().take();
+    TestFolder folder;
     plugin::Registry registry = plugin::Registry::scan({HEKLA_PLUGIN_FOLDER});
     Bench bench;
 

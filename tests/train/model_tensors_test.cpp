@@ -6,6 +6,7 @@
 
 #include "graph/builder.hpp"
 #include "program/harness.hpp"
+#include "support/test_folder.hpp"
 
 #include <cstdlib>
 #include <filesystem>
@@ -15,25 +16,6 @@ using namespace hekla::test;
 namespace fs = std::filesystem;
 
 namespace {
-
-class Folder {
-public:
-    Folder() {
-        std::string name = (fs::temp_directory_path() / "hekla-tensors-XXXXXX").string();
-        REQUIRE(::mkdtemp(name.data()) != nullptr);
-        path_ = name;
-    }
-    ~Folder() {
-        std::error_code ignored;
-        fs::remove_all(path_, ignored);
-    }
-    Folder(const Folder&) = delete;
-    Folder& operator=(const Folder&) = delete;
-    fs::path operator/(const char* name) const { return path_ / name; }
-
-private:
-    fs::path path_;
-};
 
 // y = x + weight + table[which], where the table and the index are buffers.
 Graph graph_with_buffers() {
@@ -70,7 +52,7 @@ std::unique_ptr<program::ParameterStore> new_store(program::Runtime& runtime, co
 
 TEST_CASE("buffers are used as described, saved, and loaded if a file contains them") {
     Bench bench;
-    const Folder folder;
+    const TestFolder folder;
     const fs::path file = folder / "model.safetensors";
     const Graph graph = graph_with_buffers();
     const auto store = new_store(*bench, graph);
@@ -105,7 +87,7 @@ TEST_CASE("buffers are used as described, saved, and loaded if a file contains t
 
 TEST_CASE("a file without a buffer keeps the described one; one without a parameter is rejected") {
     Bench bench;
-    const Folder folder;
+    const TestFolder folder;
     const Graph graph = graph_with_buffers();
     const std::vector<float> values{1, 1, 1};
     const auto write = [&](const char* name) {

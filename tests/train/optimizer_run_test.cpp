@@ -1,9 +1,9 @@
 // Trainings with [optimizer]: what checkpoints have of its states, bit-exact resume, EMA, accumulation and clipping,
 // the bytes of a plan, and what is refused.
 #include "base/file.hpp"
-#include "base/temporary_folder.hpp"
 #include "model/safetensors.hpp"
 #include "program/parameter_store.hpp"
+#include "support/test_folder.hpp"
 #include "train/recipe/recipe_file.hpp"
 #include "train/training_loop.hpp"
 
@@ -23,7 +23,7 @@ namespace fs = std::filesystem;
 bool has(const std::string& text, std::string_view part) { return text.find(part) != std::string::npos; }
 
 struct Place {
-    TemporaryFolder folder = TemporaryFolder::make().take();
+    TestFolder folder;
     plugin::Registry registry = plugin::Registry::scan({HEKLA_PLUGIN_FOLDER});
     Bench bench;
     std::vector<std::string> messages;

@@ -1,7 +1,7 @@
 // Which weights are pruned: exact numbers, ties, exclusions, masks from files, and bad masks.
 #include "base/file.hpp"
-#include "base/temporary_folder.hpp"
 #include "model/safetensors.hpp"
+#include "support/test_folder.hpp"
 #include "train/recipe/recipe_file.hpp"
 #include "train/update/prune_weights.hpp"
 
@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 
 using namespace hekla;
+using namespace hekla::test;
 using namespace hekla::train;
 
 namespace prune_weights_test {
@@ -47,7 +48,7 @@ Recipe recipe_with(const std::vector<std::string>& overrides) {
 
 // Two parameters with values of few magnitudes, so that many are equal.
 struct Model {
-    TemporaryFolder folder = TemporaryFolder::make().take();
+    TestFolder folder;
     std::vector<Stored> tensors{{"a", {7, 9}, {}}, {"b", {40, 5}, {}}};
     WeightMask mask;
 
@@ -188,7 +189,7 @@ TEST_CASE("prunable: trained parameters of two or more dimensions that are not e
 }
 
 TEST_CASE("masks are written and read; bad ones are one clear error") {
-    const TemporaryFolder folder = TemporaryFolder::make().take();
+    const TestFolder folder;
     const fs::path file = folder.path() / kMaskFile;
     WeightMask mask;
     mask.keep_all("w", {2, 3});

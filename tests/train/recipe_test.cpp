@@ -2,7 +2,7 @@
 
 #include "base/file.hpp"
 #include "base/home_folder.hpp"
-#include "base/temporary_folder.hpp"
+#include "support/test_folder.hpp"
 #include "train/recipe/recipe_file.hpp"
 #include "train/recipe/recipe_key.hpp"
 #include "train/recipe/recipe_reference.hpp"
@@ -15,6 +15,7 @@
 #include <set>
 
 using namespace hekla;
+using namespace hekla::test;
 using namespace hekla::train;
 
 namespace {
@@ -58,7 +59,7 @@ TEST_CASE("a path begins with the home folder as in a shell") {
 }
 
 TEST_CASE("the folder of a run is read as its recipe, and stays its folder wherever it was moved") {
-    TemporaryFolder folder = TemporaryFolder::make().take();
+    TestFolder folder;
     const std::filesystem::path run = folder.path() / "run";
     REQUIRE(std::filesystem::create_directory(run));
     REQUIRE(write_file_atomically(run / "recipe.toml", kSmallest).ok());

@@ -1,7 +1,7 @@
 // The column "resume" of docs/recipes.md is true: for every key of every section a run is continued with another value,
 // and is refused, warns or continues silently as the table of keys has it.
 #include "base/file.hpp"
-#include "base/temporary_folder.hpp"
+#include "support/test_folder.hpp"
 #include "train/recipe/recipe_file.hpp"
 #include "train/recipe/recipe_sections.hpp"
 #include "train/training_loop.hpp"
@@ -363,7 +363,7 @@ const std::vector<Change>& all_changes() {
 const std::set<std::string> kOneValue{"prune.score"};
 
 struct Runs {
-    TemporaryFolder folder = TemporaryFolder::make().take();
+    TestFolder folder;
     plugin::Registry registry = plugin::Registry::scan({HEKLA_PLUGIN_FOLDER, HEKLA_TRAIN_PLUGINS});
     Bench bench;
     std::vector<std::string> warnings;

@@ -1,8 +1,8 @@
 // What the host does while the device computes a step: the counts of the next batch's losses, and the log of the step
 // before.
 #include "base/file.hpp"
-#include "base/temporary_folder.hpp"
 #include "graph/builder.hpp"
+#include "support/test_folder.hpp"
 #include "train/recipe/recipe_file.hpp"
 #include "train/step/loss_counts.hpp"
 #include "train/training_loop.hpp"
@@ -51,7 +51,7 @@ TEST_CASE("the count of a loss is computed from its fields alone; a missing one 
 }
 
 TEST_CASE("a step is logged while the next one computes, before a checkpoint is saved, and when the training ends") {
-    const TemporaryFolder folder = TemporaryFolder::make().take();
+    const TestFolder folder;
     const plugin::Registry registry = plugin::Registry::scan({HEKLA_PLUGIN_FOLDER, HEKLA_TRAIN_PLUGINS});
     std::string text;
     for (int i = 0; i < 20; ++i) text += "the quick brown fox jumps over the lazy dog\n";

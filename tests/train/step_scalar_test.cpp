@@ -1,7 +1,7 @@
 // Step scalars of a training: set by schedules and the host, and equal in a resumed run.
 #include "base/file.hpp"
-#include "base/temporary_folder.hpp"
 #include "program/runtime.hpp"
+#include "support/test_folder.hpp"
 #include "train/recipe/recipe_file.hpp"
 #include "train/training_loop.hpp"
 #include "train/update/schedule.hpp"
@@ -22,7 +22,7 @@ namespace {
 const char* const kText = "the quick brown fox jumps over the lazy dog and runs away\n";
 
 struct Place {
-    TemporaryFolder folder = TemporaryFolder::make().take();
+    TestFolder folder;
     plugin::Registry registry = plugin::Registry::scan({HEKLA_PLUGIN_FOLDER, HEKLA_TRAIN_PLUGINS});
 
     Result<Recipe> recipe(const std::vector<std::string>& overrides, const std::string& run = "run") const {

@@ -1,7 +1,7 @@
 // Objectives that see the step: in the batch, and in the graph by the scalars that a training sets itself.
 #include "base/file.hpp"
-#include "base/temporary_folder.hpp"
 #include "program/runtime.hpp"
+#include "support/test_folder.hpp"
 #include "train/recipe/recipe_file.hpp"
 #include "train/training_loop.hpp"
 
@@ -20,7 +20,7 @@ using nlohmann::json;
 namespace {
 
 struct Paced {
-    TemporaryFolder folder = TemporaryFolder::make().take();
+    TestFolder folder;
     plugin::Registry registry = plugin::Registry::scan({HEKLA_PLUGIN_FOLDER, HEKLA_TRAIN_PLUGINS});
 
     Result<Recipe> recipe(const std::string& run, const std::vector<std::string>& overrides = {}) const {

@@ -3,8 +3,8 @@
 #include "train/step/taps.hpp"
 
 #include "base/file.hpp"
-#include "base/temporary_folder.hpp"
 #include "model/safetensors.hpp"
+#include "support/test_folder.hpp"
 #include "train/recipe/recipe_file.hpp"
 #include "train/training_loop.hpp"
 
@@ -26,7 +26,7 @@ using nlohmann::json;
 namespace {
 
 struct Tapped {
-    TemporaryFolder folder = TemporaryFolder::make().take();
+    TestFolder folder;
     plugin::Registry registry = plugin::Registry::scan({HEKLA_PLUGIN_FOLDER, HEKLA_TRAIN_PLUGINS});
 
     Result<Recipe> recipe(const std::string& run, const std::vector<std::string>& overrides = {}) const {

@@ -1,12 +1,12 @@
 // Devices that lack what most have: a model is trained and generates on them as on any other, or they are refused with
 // the name of what is missing.
 #include "base/file.hpp"
-#include "base/temporary_folder.hpp"
 #include "generate/decoder_program.hpp"
 #include "generate/decoder_reference.hpp"
 #include "generate/generator.hpp"
 #include "infer/open/open_model.hpp"
 #include "program/runtime.hpp"
+#include "support/test_folder.hpp"
 #include "train/recipe/recipe_file.hpp"
 #include "train/training_loop.hpp"
 
@@ -43,7 +43,7 @@ Limits at_most(std::optional<T> Limits::*limit, T value) {
 
 // A folder for the runs of one recipe.
 struct Place {
-    TemporaryFolder folder = TemporaryFolder::make().take();
+    TestFolder folder;
     plugin::Registry registry = plugin::Registry::scan({HEKLA_PLUGIN_FOLDER});
 
     Recipe recipe() const {
