@@ -219,7 +219,12 @@ Result<Context::Call> Context::begin(hk_context handle) {
 
 Context::Call::~Call() {
     if (context_ == nullptr) return;
-    if (context_->runtime_ != nullptr) context_->keep_caches(*context_->runtime_);
+    program::Runtime* runtime = nullptr; // stays while the call lasts
+    {
+        const std::lock_guard guard(context_->mutex_); // a session may be creating it
+        runtime = context_->runtime_.get();
+    }
+    if (runtime != nullptr) context_->keep_caches(*runtime);
     {
         const std::lock_guard guard(context_->mutex_);
         context_->busy_ = false;
