@@ -29,7 +29,6 @@ TEST_CASE("a training within budgets has the same bits as one without, and a gen
     const std::string weights = place.read("whole/model.safetensors");
     REQUIRE(!weights.empty());
     const Error error;
-    int64_t frames_before = 0;
     for (const double budget : {4000.0, 100.0}) {
         const char* out = budget > 1000.0 ? "large" : "small";
         Training training(place, out, averaged);
@@ -41,9 +40,7 @@ TEST_CASE("a training within budgets has the same bits as one without, and a gen
         // From here on nothing is compiled and no memory is allocated.
         const uint64_t allocations = FaultDriver::get().calls("vkAllocateMemory");
         const uint64_t pipelines = FaultDriver::get().calls("vkCreateComputePipelines");
-        const int64_t frames = run_until(session, HK_SESSION_DONE, budget);
-        CHECK(frames > frames_before);
-        frames_before = frames;
+        run_until(session, HK_SESSION_DONE, budget);
         CHECK(FaultDriver::get().calls("vkAllocateMemory") == allocations);
         CHECK(FaultDriver::get().calls("vkCreateComputePipelines") == pipelines);
         const hk_session_info done = state_of(session);

@@ -13,7 +13,7 @@ namespace {
 
 using nlohmann::json;
 
-// For functions that return no code: the instance is refused for what could not be noted.
+// What cannot be noted for lack of memory does not change what the plugin reads: its instance is refused afterwards.
 void note_read(const hk_config& config, hk_string key) noexcept {
     try {
         config.read.emplace(view(key));
@@ -33,8 +33,8 @@ const char* type_of(const json& value) {
 // Runs take(value) if the key exists and `fits`, and marks it as read.
 template<class Fits, class Take>
 int32_t get(const hk_config* config, hk_string key, hk_error* error, const char* expected, Fits fits, Take take) {
+    note_read(*config, key);
     try {
-        config->read.emplace(view(key));
         const json* value = find_value(*config, view(key));
         if (value == nullptr || value->is_null())
             return refuse(error, HK_NOT_FOUND,
