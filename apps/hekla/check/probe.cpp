@@ -6,7 +6,6 @@
 #include "graph/simplify.hpp"
 #include "infer/open/model_tensors.hpp"
 #include "program/host_tensor.hpp"
-#include "program/lowering/half.hpp"
 #include "program/lowering/lower.hpp"
 #include "program/lowering/storage16.hpp"
 #include "program/parameter_store.hpp"
@@ -101,15 +100,12 @@ public:
     }
 
 private:
-    // Rounds up or down, on average to x.
+    // Rounds up or down, on average to x, without limits of range: what leaves that of float16 is an error.
     static double round_at_random(double x, Storage precision, RandomStream& random) {
-        const uint16_t bits = program::to_half(precision, static_cast<float>(x));
-        const double nearest = program::from_half(precision, bits);
-        if (nearest == x || !std::isfinite(nearest)) return nearest;
-        const bool outward = std::abs(nearest) < std::abs(x);
-        const double other = program::from_half(precision, static_cast<uint16_t>(outward ? bits + 1 : bits - 1));
-        if (!std::isfinite(other)) return nearest;
-        return random.next_unit() * std::abs(other - nearest) < std::abs(x - nearest) ? other : nearest;
+        if (x == 0.0 || !std::isfinite(x)) return x;
+        const double unit = std::ldexp(1.0, std::ilogb(x) - (precision == Storage::f16 ? 10 : 7));
+        const double below = std::floor(x / unit) * unit;
+        return random.next_unit() * unit < x - below ? below + unit : below;
     }
 
     std::vector<std::vector<graph::Tensor>> draws_;
