@@ -10,6 +10,7 @@
 #include "hekla/capture.h"
 
 #include <atomic>
+#include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -86,9 +87,11 @@ void choose_vector_width() {
     }
     ::close(ends[1]);
     char wide = 0;
-    if (child > 0 && ::read(ends[0], &wide, 1) == 1 && wide == 1) set_environment("LP_NATIVE_VECTOR_WIDTH", "512");
+    ssize_t got = 0;
+    while (child > 0 && (got = ::read(ends[0], &wide, 1)) < 0 && errno == EINTR) {} // a signal interrupted it
+    if (got == 1 && wide == 1) set_environment("LP_NATIVE_VECTOR_WIDTH", "512");
     ::close(ends[0]);
-    if (child > 0) ::waitpid(child, nullptr, 0);
+    while (child > 0 && ::waitpid(child, nullptr, 0) < 0 && errno == EINTR) {}
 #endif
 }
 
