@@ -8,7 +8,7 @@
 namespace hekla::model {
 
 // Returns the configuration of the language model: text_config, completed by what the whole has for it (classes,
-// special tokens, whether the decoder is the embedding). Nothing if there is no text_config with a model_type.
+// special tokens, whether the decoder is the embedding); std::nullopt without a text_config that has a model_type.
 std::optional<nlohmann::json> text_part(const nlohmann::json& config);
 
 } // namespace hekla::model
