@@ -8,6 +8,7 @@ Every other line with three spaces must be a comment of the shell, or a variant:
 of the recipe.
 
 short: without data. A command must succeed, or miss only an input that does not exist yet, so verbs, options and keys are right.
+Each runs in a folder of its own: a training makes its output folder before it misses its data, and removes it after.
 long: with small data and a small model in place of the downloaded one (stand_in_sets.py), and two steps for each training.
 Commands run once, and after those that make what they read.
 """
@@ -271,8 +272,15 @@ def short(commands: list[Command], build: pathlib.Path, place: pathlib.Path) -> 
     environment = dict(os.environ)
     failures = []
     check_keys(build)
+
+    def run_alone(command: Command) -> tuple[int, str]:
+        with tempfile.TemporaryDirectory(dir=place) as own:
+            for entry in copy.iterdir():
+                (pathlib.Path(own) / entry.name).symlink_to(entry)
+            return run(command, pathlib.Path(own), environment)
+
     with concurrent.futures.ThreadPoolExecutor(max_workers=os.cpu_count()) as workers:
-        for command, (status, output) in zip(texts, workers.map(lambda one: run(one, copy, environment), texts)):
+        for command, (status, output) in zip(texts, workers.map(run_alone, texts)):
             if status != 0 and not (status == 1 and MISSING.search(output)):
                 failures.append(f"{command}\nends with status {status}; expected success, or a missing input:\n{output}")
     if failures:
