@@ -10,7 +10,6 @@
 #include "gpu/context.hpp"
 #include "hekla/hekla.h"
 #include "plugin/registry/registry.hpp"
-#include "program/program.hpp"
 #include "program/runtime.hpp"
 #include "program/runtime_source.hpp"
 

@@ -1,9 +1,10 @@
 #include "model_cost.hpp"
-#include "graph/output.hpp"
-#include "program/runtime.hpp"
 
 #include "base/number_text.hpp"
+#include "command.hpp"
+#include "graph/output.hpp"
 #include "output.hpp"
+#include "program/runtime.hpp"
 #include "train/step/training_graph.hpp"
 
 #include <fmt/format.h>

@@ -1,13 +1,14 @@
 // The memory and operations of a pass and of a training step, planned before anything runs.
 #pragma once
 
-#include "command.hpp"
 #include "described.hpp"
 
 #include <filesystem>
 #include <optional>
 
 namespace hekla::app {
+
+class DeviceOnDemand;
 
 struct ModelCost {
     int64_t parameters = 0;

@@ -1,6 +1,7 @@
 // This process in an MPI job that mpirun or srun has started, with one rank or several.
 #pragma once
 
+#include "base/log.hpp"
 #include "base/module.hpp"
 #include "exchange/mpi_module/mpi_module.h"
 #include "hekla/communicator.h"

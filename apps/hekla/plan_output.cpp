@@ -1,5 +1,7 @@
 #include "plan_output.hpp"
 
+#include "output.hpp"
+
 #include <cstdio>
 #include <nlohmann/json.hpp>
 

@@ -1,7 +1,14 @@
 // Recomputes one step of a finished or running training: `hekla replay`.
 #pragma once
 
-#include "train/training_run.hpp"
+#include "base/resource_array.hpp"
+#include "base/status.hpp"
+#include "data/batcher.hpp"
+#include "train/step/taken_step.hpp"
+
+namespace hekla::train {
+class TrainingRun;
+}
 
 namespace hekla::app {
 

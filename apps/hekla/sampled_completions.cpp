@@ -1,10 +1,10 @@
 #include "sampled_completions.hpp"
-#include "text/text_encoder.hpp"
-
-#include "training_progress.hpp"
 
 #include "generate/decoder_program.hpp"
 #include "generate/generator.hpp"
+#include "plugin/composition/compose.hpp"
+#include "text/text_encoder.hpp"
+#include "training_progress.hpp"
 
 #include <algorithm>
 #include <cstdio>

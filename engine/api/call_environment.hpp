@@ -3,14 +3,18 @@
 
 #include "base/log.hpp"
 #include "base/stop_poll.hpp"
-#include "plugin/registry/registry.hpp"
-#include "program/program.hpp"
 #include "program/runtime_source.hpp"
-#include "program/shared_weights.hpp"
 
 #include <functional>
 #include <map>
 #include <string>
+
+namespace hekla::plugin {
+class Registry;
+}
+namespace hekla::program {
+class WeightsPool;
+}
 
 namespace hekla::api {
 

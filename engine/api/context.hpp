@@ -6,7 +6,6 @@
 #include "base/log.hpp"
 #include "hekla/hekla.h"
 #include "plugin/registry/registry.hpp"
-#include "program/program.hpp"
 #include "program/runtime.hpp"
 #include "program/runtime_source.hpp"
 #include "program/shared_weights.hpp"

@@ -3,12 +3,21 @@
 #include "api/arguments.hpp"
 #include "api/boundary.hpp"
 #include "infer/open/open_model.hpp"
+#include "infer/passes/forward.hpp"
+#include "program/parameter_store.hpp"
 
 #include <algorithm>
 #include <cstring>
 #include <fmt/ranges.h>
 
 namespace hekla::api {
+
+struct ForwardSession::Loaded {
+    infer::Model model;
+    infer::Tensors fields;
+    std::unique_ptr<infer::Forward> forward;
+    std::vector<std::string> names; // of fields and outputs
+};
 namespace {
 
 // Borrows the host's buffer for a tensor of that size; invalid_argument contains the reason.

@@ -2,9 +2,15 @@
 #pragma once
 
 #include "api/session.hpp"
-#include "infer/passes/forward.hpp"
 
 #include <map>
+
+namespace hekla::gpu {
+class Buffer;
+}
+namespace hekla::graph {
+struct Value;
+}
 
 namespace hekla::api {
 
@@ -23,13 +29,7 @@ private:
     struct Ids {
         std::vector<int32_t> encoder, mask, decoder;
     };
-    // Objects created by work().
-    struct Loaded {
-        infer::Model model;
-        infer::Tensors fields;
-        std::unique_ptr<infer::Forward> forward;
-        std::vector<std::string> names; // of fields and outputs
-    };
+    struct Loaded; // objects created by work()
     explicit ForwardSession(const hk_forward_options& options);
     Status work() override;
     void memory_restored() override { find_tensors(); }

@@ -4,10 +4,12 @@
 #include "base/json.hpp"
 #include "generate/decoder_program.hpp"
 #include "generate/decoder_reference.hpp"
+#include "graph/shape.hpp"
 #include "infer/open/open_model.hpp"
 #include "infer/open/weights_folder.hpp"
 #include "infer/texts/chat.hpp"
 #include "infer/texts/prompt_fields.hpp"
+#include "plugin/composition/model_names.hpp"
 #include "program/parameter_store.hpp"
 
 #include <algorithm>

@@ -3,6 +3,7 @@
 #include "api/boundary.hpp"
 #include "api/capture.hpp"
 #include "api/generation.hpp"
+#include "api/loaded_adapter.hpp"
 #include "plugin/composition/model_names.hpp"
 
 #include <algorithm>
@@ -10,6 +11,8 @@
 #include <fmt/format.h>
 
 namespace hekla::api {
+
+GenerationSession::~GenerationSession() = default;
 
 GenerationSession::GenerationSession(const hk_generate_options& options)
     : given_(options), model_(string_of(options.model)), rows_(static_cast<std::size_t>(options.prompt_count)),

@@ -1,18 +1,23 @@
 // A session that generates text, then waits for the next prompts.
 #pragma once
 
-#include "api/generation.hpp"
-#include "api/loaded_adapter.hpp"
 #include "api/session.hpp"
 
 #include <variant>
 
+namespace hekla::plugin {
+struct ModelTensor;
+}
+
 namespace hekla::api {
+
+class Generation;
 
 class GenerationSession final : public Session {
 public:
     static Result<std::shared_ptr<Session>> create(const std::shared_ptr<Context>& context,
                                                    const hk_generate_options& options, const hk_session_options* own);
+    ~GenerationSession() override;
     Status prompt(std::vector<std::string> prompts) override;
     Status set_scalar(const std::string& name, double value) override;
     Status put_adapter(int32_t slot, const LoadedAdapter* adapter) override;

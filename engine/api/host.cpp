@@ -1,8 +1,4 @@
 // hekla.h: calls on a context: train, evaluate, predict, generate, embed.
-#include "hekla/hekla.h"
-#include "program/runtime_source.hpp"
-#include "text/text_encoder.hpp"
-
 #include "api/boundary.hpp"
 #include "api/capture.hpp"
 #include "api/captured_call.hpp"
@@ -12,15 +8,22 @@
 #include "base/file.hpp"
 #include "exchange/thread_communicator.hpp"
 #include "graph/simplify.hpp"
+#include "hekla/hekla.h"
 #include "infer/exported/exported_file.hpp"
 #include "infer/open/open_model.hpp"
 #include "infer/passes/embed.hpp"
 #include "infer/passes/predict.hpp"
 #include "infer/texts/feature_rows.hpp"
 #include "infer/texts/prompt_fields.hpp"
+#include "program/runtime_source.hpp"
+#include "text/text_encoder.hpp"
+#include "train/evaluation/evaluate.hpp"
 #include "train/recipe/recipe_adapters.hpp"
 #include "train/recipe/recipe_file.hpp"
+#include "train/run/run_data.hpp"
+#include "train/run/split.hpp"
 #include "train/training_loop.hpp"
+#include "train/training_run.hpp"
 
 #include <algorithm>
 #include <cmath>

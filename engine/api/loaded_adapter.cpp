@@ -2,6 +2,8 @@
 
 #include "api/arguments.hpp"
 #include "api/boundary.hpp"
+#include "api/capture.hpp"
+#include "api/context.hpp"
 #include "api/handles.hpp"
 #include "infer/open/open_model.hpp"
 

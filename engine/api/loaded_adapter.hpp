@@ -1,7 +1,7 @@
 // A LoRA adapter in host memory, for the slots of sessions.
 #pragma once
 
-#include "api/context.hpp"
+#include "base/status.hpp"
 #include "hekla/session.h"
 #include "infer/adapters/lora_slots.hpp"
 
@@ -9,6 +9,8 @@
 #include <string>
 
 namespace hekla::api {
+
+class Context;
 
 class LoadedAdapter {
 public:

@@ -1,6 +1,5 @@
 // Implementation of hekla/model.h: models.
 #include "hekla/model.h"
-
 #include "api/arguments.hpp"
 #include "api/boundary.hpp"
 #include "api/context.hpp"
@@ -12,6 +11,7 @@
 #include "infer/open/open_model.hpp"
 #include "infer/texts/prompt_fields.hpp"
 #include "infer/texts/source_layout.hpp"
+#include "plugin/composition/compose.hpp"
 #include "plugin/composition/text_record.hpp"
 #include "text/text_encoder.hpp"
 

@@ -1,14 +1,19 @@
 // Implementation of hekla/plan.h.
 #include "hekla/plan.h"
-#include "program/runtime.hpp"
-
 #include "api/boundary.hpp"
 #include "api/captured_call.hpp"
 #include "api/context.hpp"
 #include "base/number_text.hpp"
 #include "infer/open/model_estimate.hpp"
 #include "infer/open/open_model.hpp"
+#include "program/estimate.hpp"
+#include "program/peak.hpp"
+#include "program/runtime.hpp"
+#include "program/speed.hpp"
+#include "train/ranks/exchange_plan.hpp"
 #include "train/recipe/recipe_file.hpp"
+#include "train/run/training_plan.hpp"
+#include "train/start/fit.hpp"
 #include "train/training_run.hpp"
 
 #include <algorithm>

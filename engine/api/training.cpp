@@ -4,6 +4,8 @@
 #include "api/training_reports.hpp"
 #include "train/ranks/rank_server.hpp"
 #include "train/recipe/recipe_file.hpp"
+#include "train/training_loop.hpp"
+#include "train/training_run.hpp"
 
 #include <exception>
 #include <limits>

@@ -3,7 +3,12 @@
 
 #include "api/call_environment.hpp"
 #include "hekla/hekla.h"
-#include "train/training_loop.hpp"
+#include "train/run/run_context.hpp"
+
+namespace hekla::train {
+class TrainingRun;
+struct TrainerResult;
+} // namespace hekla::train
 
 namespace hekla::api {
 

@@ -4,6 +4,7 @@
 #include "api/capture.hpp"
 #include "api/training.hpp"
 #include "train/training_loop.hpp"
+#include "train/training_run.hpp"
 
 namespace hekla::api {
 

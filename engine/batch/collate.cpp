@@ -1,7 +1,10 @@
 #include "batch/collate.hpp"
 
+#include "plugin/composition/compose.hpp"
+#include "plugin/composition/plugin_set.hpp"
 #include "plugin/host/host_error.hpp"
 #include "plugin/host/host_struct.hpp"
+#include "plugin/host/joint.hpp"
 
 #include <algorithm>
 #include <cstring>

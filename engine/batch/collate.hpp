@@ -1,20 +1,19 @@
 // Fills the fields of a batch from examples with the objective's collate.
 #pragma once
 
+#include "batch/drawn_example.hpp"
 #include "data/batcher.hpp"
-#include "data/encoded.hpp"
-#include "graph/reference.hpp"
-#include "plugin/composition/compose.hpp"
+#include "graph/tensor.hpp"
+#include "hekla/plugin/field.h"
 
 #include <span>
 #include <vector>
 
-namespace hekla::batch {
+namespace hekla::plugin {
+class Composition;
+}
 
-struct DrawnExample {
-    data::EncodedExample example;
-    uint64_t epoch = 0;
-};
+namespace hekla::batch {
 
 // Makes fields. Rows without an example are padded by the objective. examples.size() <= batch. corpus: the source of
 // the examples, for objectives that read others; may be null. `memory` holds the fields and must outlive them. step: of

@@ -4,6 +4,7 @@
 #include "base/trimmed.hpp"
 #include "data/message_columns.hpp"
 #include "data/packing.hpp"
+#include "text/tokenizer_trainer.hpp"
 
 #include <algorithm>
 #include <cmath>

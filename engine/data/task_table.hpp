@@ -2,19 +2,24 @@
 // of each word.
 #pragma once
 
+#include "base/hash.hpp"
+#include "base/status.hpp"
 #include "data/encoded.hpp"
 #include "data/examples.hpp"
 #include "data/row_store.hpp"
 #include "data/task_column.hpp"
-#include "text/chat_template.hpp"
-#include "text/text_encoder.hpp"
-#include "text/tokenizer_trainer.hpp"
 
 #include <functional>
 #include <map>
 #include <memory>
 #include <optional>
 #include <span>
+
+namespace hekla::text {
+class ChatTemplate;
+class TextEncoder;
+class TokenizerTrainer;
+} // namespace hekla::text
 
 namespace hekla::data {
 

@@ -6,7 +6,7 @@
 #include "base/resource_allocator.hpp"
 #include "generate/options.hpp"
 #include "graph/reference.hpp"
-#include "plugin/composition/plugin_set.hpp"
+#include "plugin/composition/adapter_tokens.hpp"
 
 #include <map>
 #include <span>

@@ -1,10 +1,14 @@
 #include "generate/decoder_program.hpp"
 
+#include "generate/decoder_graph.hpp"
+
 #include "generate/device_choice.hpp"
 #include "generate/virtual_token_decoder.hpp"
+#include "program/estimate.hpp"
 #include "program/host_tensor.hpp"
 #include "program/lowering/choose.hpp"
 #include "program/parameter_store.hpp"
+#include "program/program.hpp"
 #include "program/runtime.hpp"
 
 #include <algorithm>

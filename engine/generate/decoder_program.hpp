@@ -2,12 +2,19 @@
 // states of the parameter store; only the scores of last tokens are copied back.
 #pragma once
 
-#include "generate/decoder_graph.hpp"
+#include "generate/decoder.hpp"
 #include "generate/recorded_case.hpp"
-#include "program/estimate.hpp"
-#include "program/program.hpp"
 
 #include <memory>
+
+namespace hekla::plugin {
+class Composition;
+}
+namespace hekla::program {
+class Estimator;
+class ParameterStore;
+class Runtime;
+} // namespace hekla::program
 
 namespace hekla::generate {
 

@@ -2,6 +2,8 @@
 
 #include "base/number_text.hpp"
 #include "base/within_memory.hpp"
+#include "gpu/device.hpp"
+#include "gpu/functions.hpp"
 #include "gpu/result.hpp"
 #include "gpu/vma.hpp"
 

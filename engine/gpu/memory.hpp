@@ -2,7 +2,8 @@
 // by a guard (a driver may read a little past the end of a shader's access).
 #pragma once
 
-#include "gpu/device.hpp"
+#include "base/status.hpp"
+#include "gpu/newer_vulkan.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -19,6 +20,8 @@
 struct VmaAllocator_T;
 
 namespace hekla::gpu {
+
+class Device;
 
 enum class Residence : int32_t {
     device = 0,   // fastest for shaders. Mapped only if that costs nothing (unified memory, a CPU)

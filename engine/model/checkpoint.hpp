@@ -6,7 +6,7 @@
 // matching manifest and hashes is used.
 #pragma once
 
-#include "model/folder.hpp"
+#include "model/sharded.hpp"
 #include "model/staged_folder.hpp"
 
 #include <cstdint>

@@ -1,6 +1,6 @@
-#include "model/checkpoint.hpp"
-
 #include "base/json.hpp"
+#include "model/checkpoint.hpp"
+#include "model/folder.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>

@@ -4,6 +4,7 @@
 #include "program/program.hpp"
 #include "program/program_bench.hpp"
 #include "program/runtime.hpp"
+#include "program/tuning.hpp"
 
 #include <algorithm>
 

@@ -4,6 +4,7 @@
 
 #include "program/lowering/limits.hpp"
 #include "program/lowering/lower.hpp"
+#include "program/node_cost.hpp"
 #include "program/parameter_store.hpp"
 #include "program/speed.hpp"
 
@@ -28,13 +29,6 @@ struct Target {
 Target target_of(const Runtime& runtime);
 // Returns invalid_argument if no program could run within these limits.
 Result<Target> described_target(const Limits& limits, const Speed& speed, uint64_t max_allocation_bytes, bool mapped);
-
-// The cost of all dispatches of one node of a graph.
-struct NodeCost {
-    std::string name; // "matmul in block.3/attention"
-    uint64_t dispatches = 0;
-    double seconds = 0, flops = 0, bytes = 0;
-};
 
 // A kernel with its specialization constants: one pipeline, and how often a unit of work dispatches it.
 struct KernelUse {

@@ -3,6 +3,7 @@
 #include "gpu/eviction.hpp"
 #include "kernels_shaders.hpp"
 #include "program/speed.hpp"
+#include "program/tuning.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>

@@ -5,7 +5,8 @@
 #include "program/arena.hpp"
 #include "program/lowering/dispatch.hpp"
 #include "program/lowering/limits.hpp"
-#include "program/tuning.hpp"
+#include "program/lowering/view.hpp"
+#include "program/measure.hpp"
 
 #include <functional>
 #include <map>
@@ -15,6 +16,8 @@
 #include <string>
 
 namespace hekla::program {
+
+class Tuning;
 
 struct RuntimeOptions {
     // false: pointwise kernels are not generated; the built-in ones give the same bits. Plugins' own GLSL always needs

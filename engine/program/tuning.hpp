@@ -6,6 +6,7 @@
 #include "base/cache.hpp"
 #include "base/log.hpp"
 #include "gpu/capabilities.hpp"
+#include "program/measure.hpp"
 #include "program/tuning_bench.hpp"
 
 #include <cstdint>
@@ -15,9 +16,6 @@
 #include <vector>
 
 namespace hekla::program {
-
-// The devices on which kernels are measured. Kernels for CPUs are chosen by rules from measurements (shaders/TRIED.md).
-enum class Measure : uint8_t { never, on_gpus, always };
 
 // Measured choices, by bucket of problems. Thread: its runtime's.
 class Tuning {

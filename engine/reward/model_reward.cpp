@@ -1,3 +1,6 @@
+#include "hekla/plugin/graph.h"
+#include "plugin/composition/compose.hpp"
+#include "plugin/host/joint.hpp"
 #include "reward/model_reward.hpp"
 
 #include "batch/collate.hpp"

@@ -1,6 +1,7 @@
 // A reward that is a trained model: the number of a reward model, or the log odds of a class.
 #pragma once
 
+#include "base/log.hpp"
 #include "infer/open/model.hpp"
 #include "program/runtime_source.hpp"
 #include "reward/reward.hpp"

@@ -1,23 +1,19 @@
 // The rewards of a recipe, and the weighted sum of their scores.
 #pragma once
 
-#include "infer/open/model.hpp"
+#include "base/log.hpp"
 #include "program/runtime_source.hpp"
 #include "reward/reward.hpp"
+#include "reward/reward_spec.hpp"
 
 #include <memory>
 #include <nlohmann/json.hpp>
 
-namespace hekla::reward {
+namespace hekla::plugin {
+class Registry;
+}
 
-// One reward of a recipe.
-struct RewardSpec {
-    std::string name; // in the recipe
-    std::string id;   // exact_match, regex, length, arithmetic, lexicon, model, or that of a plugin
-    double weight = 1.0;
-    double clip = 0.0; // above 0: scores are limited to -clip and clip, before the weight
-    nlohmann::json config = nlohmann::json::object();
-};
+namespace hekla::reward {
 
 struct Scores {
     std::vector<double> total;                   // of each text: the weighted sum; NaN if no reward could score it

@@ -3,6 +3,12 @@
 #include "base/file.hpp"
 #include "base/stopwatch.hpp"
 #include "batch/collate.hpp"
+#include "data/task_column.hpp"
+#include "train/evaluation/evaluate.hpp"
+#include "train/run/run_data.hpp"
+#include "train/run/run_progress.hpp"
+#include "train/step/taken_step.hpp"
+#include "train/training_run.hpp"
 #include "train/update/schedule.hpp"
 
 #include <chrono>
@@ -18,6 +24,10 @@ using nlohmann::json;
 using Clock = std::chrono::steady_clock;
 
 } // namespace
+
+void TrainingLoop::message(const std::string& text) const {
+    if (run_.events().message) run_.events().message(text);
+}
 
 Result<TrainerResult> TrainingLoop::run() {
     Result<TrainerResult> result = train();

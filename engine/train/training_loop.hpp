@@ -5,8 +5,9 @@
 // computed once more instead. So every checkpoint of a run can be resumed, whatever happens after it.
 #pragma once
 
+#include "data/batcher.hpp"
+#include "model/checkpoint.hpp"
 #include "train/report/step_reporter.hpp"
-#include "train/training_run.hpp"
 
 #include <chrono>
 #include <memory>
@@ -14,6 +15,11 @@
 #include <vector>
 
 namespace hekla::train {
+
+struct Evaluation;
+struct StepLoss;
+struct StepOutcome;
+class TrainingRun;
 
 struct TrainerResult {
     int64_t steps = 0;
@@ -52,9 +58,7 @@ private:
     // Returns "the last good checkpoint is PATH", or that there is none.
     std::string last_checkpoint() const;
 
-    void message(const std::string& text) const {
-        if (run_.events().message) run_.events().message(text);
-    }
+    void message(const std::string& text) const;
 
     TrainingRun& run_;
     std::optional<StepReporter> reporter_;

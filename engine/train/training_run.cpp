@@ -3,15 +3,27 @@
 #include "base/file.hpp"
 #include "base/json.hpp"
 #include "base/stopwatch.hpp"
+#include "model/checkpoint.hpp"
 #include "model/read_beside_training.hpp"
+#include "plugin/composition/compose.hpp"
+#include "plugin/instances/rollout_use.hpp"
+#include "program/parameter_store.hpp"
 #include "program/program.hpp"
 #include "program/runtime.hpp"
 #include "program/runtime_source.hpp"
+#include "train/evaluation/evaluate.hpp"
 #include "train/evaluation/text_evaluator.hpp"
 #include "train/evaluation/token_loss.hpp"
 #include "train/ranks/greeting.hpp"
+#include "train/ranks/rank_command.hpp"
 #include "train/run/choose_origin.hpp"
+#include "train/run/compiled_training.hpp"
+#include "train/run/described_training.hpp"
+#include "train/run/prepared_run.hpp"
 #include "train/run/run_mask.hpp"
+#include "train/run/state_tensor.hpp"
+#include "train/run/training_plan.hpp"
+#include "train/run/training_state.hpp"
 #include "train/start/fit.hpp"
 #include "train/update/prune_weights.hpp"
 
@@ -33,6 +45,11 @@ Status open_data(PreparedRun& run, const DescribedTraining& training) {
 }
 
 } // namespace
+
+TrainingRun::TrainingRun(const plugin::Registry& registry, std::pmr::memory_resource* host_memory, const Log& log,
+                         const TrainerEvents& events, exchange::Communicator* ranks)
+    : context_{registry, host_memory, ranks != nullptr ? *ranks : alone_, log, events} {}
+TrainingRun::~TrainingRun() = default;
 
 Result<std::unique_ptr<TrainingRun>> TrainingRun::create(const Recipe& recipe, const plugin::Registry& registry,
                                                          const program::RuntimeSource& device, const Log& log,
@@ -343,6 +360,47 @@ Result<TrainingRun::Times> TrainingRun::measure() {
     for (auto& [name, node] : nodes) times.nodes.push_back(std::move(node));
     std::ranges::stable_sort(times.nodes, std::greater<>(), &program::NodeCost::seconds);
     return times;
+}
+
+// What the stages do or have.
+Status TrainingRun::save_model(const std::filesystem::path& folder) const { return state_->save_model(folder); }
+const Recipe& TrainingRun::recipe() const { return prepared_->recipe; }
+const std::filesystem::path& TrainingRun::folder() const { return prepared_->folder; }
+const RunData& TrainingRun::data() const { return prepared_->data; }
+const text::Tokenizer& TrainingRun::tokenizer() const { return *prepared_->tokenizer; }
+const plugin::Composition& TrainingRun::composition() const { return *described_->composition; }
+program::Runtime& TrainingRun::runtime() const { return compiled_->runtime; }
+program::ParameterStore& TrainingRun::store() { return *compiled_->store; }
+const program::Program& TrainingRun::program() const { return compiled_->programs.longest(); }
+const StepScalars& TrainingRun::scalars() const { return compiled_->scalars; }
+const Taps& TrainingRun::taps() const { return compiled_->taps; }
+RunProgress& TrainingRun::progress() { return state_->progress; }
+int64_t TrainingRun::step() const { return state_->progress.step; }
+double TrainingRun::epochs() const { return compiled_->source->epochs(step(), prepared_->examples_per_step()); }
+bool TrainingRun::resumed() const { return prepared_->checkpoint.has_value(); }
+Result<bool> TrainingRun::balance_ranks() { return compiled_->strategy->balance(); }
+bool TrainingRun::may_stop() const { return compiled_->strategy->may_stop(step()); }
+bool TrainingRun::rollouts_due() const { return compiled_->source->is_due(step()); }
+Status TrainingRun::write_samples() { return compiled_->source->write_samples(step()); }
+double TrainingRun::flops(const std::vector<data::Batch>& micro) const { return compiled_->flops(micro); }
+Status TrainingRun::swap_average() { return compiled_->average.swap(); }
+Result<std::string> TrainingRun::describe_non_finite(bool gradients) {
+    return compiled_->describe_non_finite(gradients);
+}
+Result<model::CheckpointWriter> TrainingRun::write_checkpoint() { return state_->write_checkpoint(); }
+Status TrainingRun::load_checkpoint(const model::Checkpoint& checkpoint) { return state_->load(checkpoint); }
+Status TrainingRun::restart() { return state_->restart(); }
+Status TrainingRun::load_best() { return state_->load_best(); }
+double TrainingRun::peak_flops() const { return compiled_->peak_flops; }
+CompiledTraining& TrainingRun::compiled() { return *compiled_; }
+std::vector<std::string> TrainingRun::gradient_names() const { return program().gradient_names(); }
+Result<double> TrainingRun::loss_scale() const { return compiled_->optimizers.first().loss_scale(); }
+Result<std::optional<std::vector<data::Batch>>> TrainingRun::next_micro_batches(data::Batcher& batcher,
+                                                                                std::vector<data::Batch> ready) const {
+    return compiled_->next_micro_batches(batcher, step(), std::move(ready));
+}
+void TrainingRun::take_ready_batches(data::Batcher& batcher, std::vector<data::Batch>& micro) const {
+    compiled_->take_ready_batches(batcher, micro);
 }
 
 } // namespace hekla::train

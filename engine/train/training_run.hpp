@@ -3,18 +3,49 @@
 // data, device, kernel choices), so a resumed run computes the same bits.
 #pragma once
 
-#include "program/runtime_source.hpp"
-#include "train/run/compiled_training.hpp"
-#include "train/run/prepared_run.hpp"
-#include "train/run/training_plan.hpp"
-#include "train/run/training_state.hpp"
+#include "data/batcher.hpp"
+#include "program/node_cost.hpp"
+#include "train/recipe/recipe.hpp"
+#include "train/run/run_context.hpp"
 
 #include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
 
+namespace hekla::model {
+struct Checkpoint;
+class CheckpointWriter;
+} // namespace hekla::model
+namespace hekla::plugin {
+class Composition;
+}
+namespace hekla::program {
+class ParameterStore;
+class Program;
+class Runtime;
+class RuntimeSource;
+struct Target;
+} // namespace hekla::program
+namespace hekla::text {
+class Tokenizer;
+}
+
 namespace hekla::train {
+
+class CompiledTraining;
+struct DescribedTraining;
+struct Evaluation;
+struct PreparedRun;
+class RunData;
+struct RunProgress;
+struct StepLoss;
+class StepScalars;
+struct TakenStep;
+class Taps;
+struct TrainingPlan;
+class TrainingState;
+class WeightMask;
 
 // A training. Thread: one at a time.
 class TrainingRun {
@@ -30,6 +61,7 @@ public:
                                                        const program::RuntimeSource& device, const Log& log,
                                                        const TrainerEvents& events, Purpose purpose = Purpose::read,
                                                        exchange::Communicator* ranks = nullptr);
+    ~TrainingRun();
     TrainingRun(const TrainingRun&) = delete;
     TrainingRun& operator=(const TrainingRun&) = delete;
 
@@ -65,26 +97,26 @@ public:
     // Passes `take` the micro-batches of each of the next `steps` steps, in order; ends with max_steps.
     // With rollouts: at most those of the current iteration.
     Status draw(int64_t steps, const std::function<Status(const std::vector<data::Batch>&)>& take);
-    Status save_model(const std::filesystem::path& folder) const { return state_->save_model(folder); }
+    Status save_model(const std::filesystem::path& folder) const;
 
-    const Recipe& recipe() const { return prepared_->recipe; } // resolved
-    const std::filesystem::path& folder() const { return prepared_->folder; }
-    const RunData& data() const { return prepared_->data; }
-    const text::Tokenizer& tokenizer() const { return *prepared_->tokenizer; }
-    const plugin::Composition& composition() const { return *described_->composition; }
-    program::Runtime& runtime() const { return compiled_->runtime; }
-    program::ParameterStore& store() { return *compiled_->store; }
-    const program::Program& program() const { return compiled_->programs.longest(); } // for rows of the full length
-    const StepScalars& scalars() const { return compiled_->scalars; }
-    const Taps& taps() const { return compiled_->taps; }
+    const Recipe& recipe() const; // resolved
+    const std::filesystem::path& folder() const;
+    const RunData& data() const;
+    const text::Tokenizer& tokenizer() const;
+    const plugin::Composition& composition() const;
+    program::Runtime& runtime() const;
+    program::ParameterStore& store();
+    const program::Program& program() const; // for rows of the full length
+    const StepScalars& scalars() const;
+    const Taps& taps() const;
     const Log& log() const { return context_.log; }
     const TrainerEvents& events() const { return context_.events; }
-    RunProgress& progress() { return state_->progress; }
-    int64_t step() const { return state_->progress.step; }
-    double epochs() const { return compiled_->source->epochs(step(), prepared_->examples_per_step()); } // so far
+    RunProgress& progress();
+    int64_t step() const;
+    double epochs() const; // so far
     // The step whose checkpoint is kept, because masked runs will start from it (prune.rewind_step).
     std::optional<int64_t> rewind_step() const;
-    bool resumed() const { return prepared_->checkpoint.has_value(); } // from a checkpoint of its own folder
+    bool resumed() const; // from a checkpoint of its own folder
 
     const exchange::Communicator& ranks() const { return context_.ranks; }
 
@@ -94,9 +126,9 @@ public:
     Status synchronize();
     // Divides the parts of a step by the speed of the ranks, if the recipe asks for it. true: batches() that were
     // started before are not those of the next steps.
-    Result<bool> balance_ranks() { return compiled_->strategy->balance(); }
+    Result<bool> balance_ranks();
     // Whether the training may stop now: islands stop after an average.
-    bool may_stop() const { return compiled_->strategy->may_stop(step()); }
+    bool may_stop() const;
     // Ends serve_rank_0() of the other ranks.
     Status end_ranks();
 
@@ -104,25 +136,21 @@ public:
     // on. failed_precondition without Purpose::train.
     Status start();
     // Returns whether the next step needs rollouts that do not exist yet: those of a new iteration.
-    bool rollouts_due() const { return compiled_->source->is_due(step()); }
+    bool rollouts_due() const;
     // Makes them if they are due. Batches that were started before do not have them. cancelled: asked to stop.
     Status roll_out();
     // Shows what the model writes now, in the run's folder; does nothing without rollouts.
-    Status write_samples() { return compiled_->source->write_samples(step()); }
+    Status write_samples();
     // Returns batches from the first micro-batch of that step on; with rollouts until the end of their iteration.
     // `this` must outlive the result.
     Result<std::unique_ptr<data::Batcher>> batches(int64_t from_step) const;
     // Returns the micro-batches of the next step, of which `ready` were taken before; nothing if the training is asked
     // to stop while it waits for them. After some seconds, logs what it waits for.
     Result<std::optional<std::vector<data::Batch>>> next_micro_batches(data::Batcher& batcher,
-                                                                       std::vector<data::Batch> ready = {}) const {
-        return compiled_->next_micro_batches(batcher, step(), std::move(ready));
-    }
+                                                                       std::vector<data::Batch> ready = {}) const;
     // Takes the micro-batches of a step that are ready, without waiting: those still missing in `micro`. An error is
     // returned by next_micro_batches().
-    void take_ready_batches(data::Batcher& batcher, std::vector<data::Batch>& micro) const {
-        compiled_->take_ready_batches(batcher, micro);
-    }
+    void take_ready_batches(data::Batcher& batcher, std::vector<data::Batch>& micro) const;
     // Computes the gradients of a step into the store.
     Result<StepLoss> gradients(const std::vector<data::Batch>& micro, int64_t step);
     // Submits a step: its gradients and their update. `step` is of applied and skipped steps before it. end_step() must
@@ -130,32 +158,31 @@ public:
     Status begin_step(const std::vector<data::Batch>& micro, int64_t step, double learning_rate);
     // Waits for the step, and updates the average.
     Result<TakenStep> end_step();
-    double flops(const std::vector<data::Batch>& micro) const { return compiled_->flops(micro); } // of gradients()
+    double flops(const std::vector<data::Batch>& micro) const; // of gradients()
     // Exchanges weights and averages; does nothing without train.ema_decay.
-    Status swap_average() { return compiled_->average.swap(); }
+    Status swap_average();
     // Evaluates on the part of the validation data that the recipe sets, or on all of it.
     Result<Evaluation> validate(bool whole);
     // Returns "tensor "x": element 3 is nan" for a parameter, or, with `gradients`, for a gradient; empty if all are
     // finite.
-    Result<std::string> describe_non_finite(bool gradients) { return compiled_->describe_non_finite(gradients); }
+    Result<std::string> describe_non_finite(bool gradients);
     // Writes the whole state as a checkpoint's files, not committed yet. corrupt if a tensor is not finite.
-    Result<model::CheckpointWriter> write_checkpoint() { return state_->write_checkpoint(); }
-    Status load_checkpoint(const model::Checkpoint& checkpoint) { return state_->load(checkpoint); }
+    Result<model::CheckpointWriter> write_checkpoint();
+    Status load_checkpoint(const model::Checkpoint& checkpoint);
     // Restores the state before the first step.
-    Status restart() { return state_->restart(); }
+    Status restart();
     // Loads the parameters of the best checkpoint, if there is one and it is not the current state.
-    Status load_best() { return state_->load_best(); }
+    Status load_best();
     // Ends the threads of a training that was asked to stop: those of `batcher` and of an evaluation.
     void end_batches(data::Batcher& batcher);
-    double peak_flops() const { return compiled_->peak_flops; } // measured, per second; 0: not known
-    CompiledTraining& compiled() { return *compiled_; }         // for serve_rank_0()
-    std::vector<std::string> gradient_names() const { return program().gradient_names(); }
-    Result<double> loss_scale() const { return compiled_->optimizers.first().loss_scale(); }
+    double peak_flops() const;    // measured, per second; 0: not known
+    CompiledTraining& compiled(); // for serve_rank_0()
+    std::vector<std::string> gradient_names() const;
+    Result<double> loss_scale() const;
 
 private:
     TrainingRun(const plugin::Registry& registry, std::pmr::memory_resource* host_memory, const Log& log,
-                const TrainerEvents& events, exchange::Communicator* ranks)
-        : context_{registry, host_memory, ranks != nullptr ? *ranks : alone_, log, events} {}
+                const TrainerEvents& events, exchange::Communicator* ranks);
     Status open(const Recipe& recipe, const program::RuntimeSource& device, Purpose purpose);
     // Chooses micro-batch and recomputation where the recipe leaves them to the device.
     Status fit(program::Runtime& runtime);

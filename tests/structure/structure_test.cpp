@@ -1,9 +1,11 @@
 // Include rules. A room of engine/ includes only rooms before it (in the order of the hekla_room lines in
 // CMakeLists.txt), there are no include cycles within a room (NAME.hpp and NAME.cpp are one unit), plugins include only
-// the public plugin headers and the SDK, and the Observatory and the examples only public headers.
+// the public plugin headers and the SDK, and the Observatory and the examples only public headers. A header is compiled
+// with at most 60 others of the project.
 #include "base/file.hpp"
 
 #include <algorithm>
+#include <cstdlib>
 #include <doctest/doctest.h>
 #include <filesystem>
 #include <fmt/format.h>
@@ -188,6 +190,57 @@ std::vector<std::string> unreached(const Includes& includes) {
     return found;
 }
 
+// Returns the files of the project that each header includes, directly or through others: what a file that includes it
+// is compiled with.
+std::map<std::string, std::set<std::string>> closures(const Includes& includes) {
+    const auto path_of = [&](const std::string& from, const std::string& included) {
+        for (const std::string& path : {(fs::path(from).parent_path() / included).lexically_normal().generic_string(),
+                                        "engine/" + included, "engine/include/" + included, "apps/hekla/" + included})
+            if (includes.contains(path)) return path;
+        return std::string();
+    };
+    std::map<std::string, std::set<std::string>> found;
+    for (const auto& [path, unused] : includes) {
+        if (!path.ends_with(".hpp") && !path.ends_with(".h")) continue;
+        std::vector<std::string> left{path};
+        std::set<std::string>& closure = found[path];
+        while (!left.empty()) {
+            const std::string one = std::move(left.back());
+            left.pop_back();
+            for (const std::string& included : includes.at(one))
+                if (const std::string next = path_of(one, included);
+                    !next.empty() && next != path && closure.insert(next).second)
+                    left.push_back(next);
+        }
+    }
+    return found;
+}
+
+// Returns "gpu/device.hpp: 61 headers", most first.
+std::vector<std::string> above(const std::map<std::string, std::set<std::string>>& closures, std::size_t limit) {
+    std::vector<std::pair<std::size_t, std::string>> large;
+    for (const auto& [path, closure] : closures)
+        if (closure.size() > limit) large.emplace_back(closure.size(), path);
+    std::sort(large.rbegin(), large.rend());
+    std::vector<std::string> found;
+    for (const auto& [size, path] : large) found.push_back(fmt::format("{}: {} headers", path, size));
+    return found;
+}
+
+// Returns the arrows between folders with the number of includes: "engine/train/run -> engine/data (9)".
+std::vector<std::string> arrows_of_folders(const Edges& edges) {
+    std::map<std::pair<std::string, std::string>, int> counts;
+    for (const auto& [from, to] : edges) {
+        const std::string a = fs::path(from).parent_path().generic_string(),
+                          b = fs::path(to).parent_path().generic_string();
+        if (a != b) ++counts[{a, b}];
+    }
+    std::vector<std::string> lines;
+    for (const auto& [arrow, count] : counts)
+        lines.push_back(fmt::format("{} -> {} ({})", arrow.first, arrow.second, count));
+    return lines;
+}
+
 std::string joined(const std::vector<std::string>& findings) {
     std::string text = fmt::format("{} findings:\n", findings.size());
     for (const std::string& finding : findings) text += finding + "\n";
@@ -282,6 +335,29 @@ TEST_CASE("includes follow the order of the rooms, without cycles") {
         edges.merge(ideas_of(includes, root));
     const std::vector<std::string> found = circles(edges);
     CHECK_MESSAGE(found.empty(), joined(found));
+}
+
+// HEKLA_PRINT_INCLUDES=1 build/bin/test_structure -tc="*compiled with*" prints the arrows between folders and the
+// headers with most includes.
+TEST_CASE("no header is compiled with more than 60 others") {
+    const Includes planted{{"engine/a/a.hpp", {"a/b.hpp", "vector"}},
+                           {"engine/a/b.hpp", {"c.hpp"}},
+                           {"engine/a/c.hpp", {"a/b.hpp"}},
+                           {"engine/a/a.cpp", {"a/a.hpp"}}};
+    CHECK(closures(planted).at("engine/a/a.hpp") == std::set<std::string>{"engine/a/b.hpp", "engine/a/c.hpp"});
+    CHECK(closures(planted).at("engine/a/b.hpp") == std::set<std::string>{"engine/a/c.hpp"});
+    CHECK(above(closures(planted), 1) == std::vector<std::string>{"engine/a/a.hpp: 2 headers"});
+
+    const Includes includes = read_tree(kRoot, {"engine", "apps", "plugins/sdk"});
+    const std::map<std::string, std::set<std::string>> all = closures(includes);
+    REQUIRE(all.size() > 400);
+    const std::vector<std::string> large = above(all, 60);
+    CHECK_MESSAGE(large.empty(), fmt::format("declare what a header only names, or divide it:\n{}", joined(large)));
+    if (std::getenv("HEKLA_PRINT_INCLUDES") == nullptr) return;
+    Edges edges;
+    for (const char* root : {"engine/", "apps/hekla/", "plugins/sdk/"}) edges.merge(ideas_of(includes, root));
+    for (const std::string& line : arrows_of_folders(edges)) fmt::print("{}\n", line);
+    for (const std::string& line : above(all, 30)) fmt::print("{}\n", line);
 }
 
 // What only the program or a test uses is theirs.

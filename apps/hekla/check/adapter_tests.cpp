@@ -1,7 +1,13 @@
 // What an adapter computes at a layer against what the layer computes with the adapter's merged weight, in float64.
 #include "check/tests.hpp"
-
+#include "data/batcher.hpp"
 #include "graph/reference.hpp"
+#include "graph/shape.hpp"
+#include "hekla/plugin/adapter.h"
+#include "hekla/plugin/graph.h"
+#include "plugin/composition/compose.hpp"
+#include "plugin/composition/plugin_set.hpp"
+#include "plugin/host/site.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -1,6 +1,8 @@
+#include "batch/collate.hpp"
+#include "batch/drawn_example.hpp"
 #include "check/fenced.hpp"
 #include "check/tests.hpp"
-
+#include "graph/shape.hpp"
 #include "infer/passes/head_outputs.hpp"
 
 #include <algorithm>

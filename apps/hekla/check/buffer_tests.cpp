@@ -1,9 +1,13 @@
 // Buffers that training writes, in float64: after many steps on one batch, without changes of the parameters,
 // evaluation computes what training computes. So it is for running statistics and for averages of weights.
 #include "check/tests.hpp"
-
+#include "data/batcher.hpp"
 #include "graph/buffer_update.hpp"
 #include "graph/reference.hpp"
+#include "hekla/plugin/architecture.h"
+#include "hekla/plugin/graph.h"
+#include "plugin/composition/compose.hpp"
+#include "plugin/host/joint.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -1,15 +1,17 @@
 #include "check/check.hpp"
 
-#include "base/json.hpp"
-#include "check/tests.hpp"
-
 #include "base/child_process.hpp"
+#include "base/json.hpp"
 #include "base/nearest_name.hpp"
 #include "base/run_child.hpp"
 #include "base/shell_word.hpp"
 #include "base/temporary_folder.hpp"
+#include "check/tests.hpp"
 #include "hekla/plugin/adapter.h"
+#include "hekla/plugin/architecture.h"
 #include "hekla/plugin/combiner.h"
+#include "hekla/plugin/head.h"
+#include "hekla/plugin/objective.h"
 #include "hekla/plugin/operation.h"
 #include "hekla/plugin/optimizer.h"
 

@@ -1,6 +1,10 @@
 // Evaluation of a network, in float64: it is not random, and its losses are sums over the rows of a batch.
 #include "check/probe.hpp"
 #include "check/tests.hpp"
+#include "data/batcher.hpp"
+#include "hekla/plugin/graph.h"
+#include "plugin/composition/compose.hpp"
+#include "plugin/host/joint.hpp"
 
 #include <algorithm>
 #include <cmath>

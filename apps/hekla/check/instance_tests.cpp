@@ -1,12 +1,18 @@
 #include "base/host.hpp"
 #include "base/json.hpp"
+#include "batch/collate.hpp"
+#include "batch/drawn_example.hpp"
 #include "check/probe.hpp"
 #include "check/tests.hpp"
-
+#include "data/batcher.hpp"
+#include "graph/shape.hpp"
 #include "graph/text.hpp"
-#include "plugin/trace/trace.hpp"
-
+#include "hekla/plugin/architecture.h"
 #include "hekla/plugin/combiner.h"
+#include "hekla/plugin/head.h"
+#include "plugin/composition/compose.hpp"
+#include "plugin/host/joint.hpp"
+#include "plugin/trace/trace.hpp"
 
 #include <algorithm>
 #include <cmath>

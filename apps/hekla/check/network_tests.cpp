@@ -1,7 +1,11 @@
+#include "batch/collate.hpp"
 #include "check/probe.hpp"
 #include "check/tests.hpp"
-
+#include "data/batcher.hpp"
+#include "hekla/plugin/architecture.h"
 #include "hekla/plugin/combiner.h"
+#include "plugin/composition/compose.hpp"
+#include "plugin/host/joint.hpp"
 
 #include <algorithm>
 #include <cmath>

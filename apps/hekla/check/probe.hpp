@@ -5,6 +5,7 @@
 #include "check/trial.hpp"
 
 #include "graph/reference.hpp"
+#include "program/lowering/view.hpp"
 
 namespace hekla::check {
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "check/trial.hpp"
+#include "program/lowering/view.hpp"
 
 namespace hekla::check {
 

@@ -1,11 +1,13 @@
+#include "base/file.hpp"
 #include "check/probe.hpp"
 #include "check/tests.hpp"
-#include "program/runtime.hpp"
-
-#include "base/file.hpp"
-#include "train/training_loop.hpp"
-
 #include "hekla/plugin/combiner.h"
+#include "program/runtime.hpp"
+#include "program/runtime_source.hpp"
+#include "train/run/run_context.hpp"
+#include "train/training_events.hpp"
+#include "train/training_loop.hpp"
+#include "train/training_run.hpp"
 
 #include <fmt/format.h>
 #include <numeric>

@@ -3,14 +3,22 @@
 #include "base/file.hpp"
 #include "base/host.hpp"
 #include "base/philox.hpp"
+#include "batch/collate.hpp"
+#include "batch/drawn_example.hpp"
+#include "data/batcher.hpp"
 #include "gpu/context.hpp"
+#include "hekla/plugin/architecture.h"
+#include "hekla/plugin/combiner.h"
+#include "hekla/plugin/head.h"
+#include "hekla/plugin/objective.h"
+#include "hekla/plugin/optimizer.h"
+#include "plugin/composition/compose.hpp"
+#include "plugin/composition/plugin_set.hpp"
+#include "plugin/host/joint.hpp"
 #include "program/runtime.hpp"
 #include "train/recipe/tokenizer_choice.hpp"
 #include "train/start/initialize.hpp"
 #include "train/start/model_spec.hpp"
-
-#include "hekla/plugin/combiner.h"
-#include "hekla/plugin/optimizer.h"
 
 #include <algorithm>
 #include <array>

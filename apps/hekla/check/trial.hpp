@@ -1,11 +1,11 @@
 // The environment of a test: the plugin, a way to report findings, and small networks with the plugin.
 #pragma once
 
-#include "batch/collate.hpp"
 #include "data/encoded.hpp"
-#include "plugin/composition/compose.hpp"
-#include "program/program.hpp"
-#include "program/runtime.hpp"
+#include "graph/reference.hpp"
+#include "plugin/composition/composition_spec.hpp"
+#include "plugin/registry/registry.hpp"
+#include "text/tokenizer.hpp"
 #include "train/recipe/recipe.hpp"
 #include "train/run/run_data.hpp"
 
@@ -17,6 +17,13 @@
 #include <string>
 #include <utility>
 #include <vector>
+
+namespace hekla::plugin {
+class Composition;
+}
+namespace hekla::program {
+class Runtime;
+}
 
 namespace hekla::check {
 

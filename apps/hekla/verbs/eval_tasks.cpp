@@ -1,6 +1,4 @@
 #include "verbs/eval_tasks.hpp"
-#include "program/runtime.hpp"
-#include "program/runtime_source.hpp"
 
 #include "base/file.hpp"
 #include "base/installed_path.hpp"
@@ -10,6 +8,9 @@
 #include "infer/open/open_model.hpp"
 #include "infer/texts/chat.hpp"
 #include "output.hpp"
+#include "pages/tasks_page.hpp"
+#include "program/runtime.hpp"
+#include "program/runtime_source.hpp"
 #include "training_progress.hpp"
 
 #include <algorithm>

@@ -2,13 +2,14 @@
 #pragma once
 
 #include "command.hpp"
-#include "pages/tasks_page.hpp"
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
 namespace hekla::app {
+
+struct EvaluatedModel;
 
 struct TaskArguments {
     std::vector<std::string> models, tasks, adapters;

@@ -1,23 +1,24 @@
 // Compiles every pipeline and runs nothing.
 #include "verbs/kernels.hpp"
 
+#include "base/file.hpp"
 #include "bench_case.hpp"
 #include "fixture.hpp"
-#include "output.hpp"
-#include "program/parameter_store.hpp"
-#include "program/program.hpp"
-#include "program/runtime.hpp"
-#include "training_progress.hpp"
-
-#include "base/file.hpp"
 #include "generate/decoder_program.hpp"
 #include "gpu/compiler_report.hpp"
 #include "infer/open/model_estimate.hpp"
 #include "infer/open/open_model.hpp"
+#include "output.hpp"
+#include "program/estimate.hpp"
+#include "program/parameter_store.hpp"
+#include "program/program.hpp"
+#include "program/runtime.hpp"
 #include "train/recipe/recipe_file.hpp"
+#include "train/run/training_plan.hpp"
 #include "train/step/training_graph.hpp"
 #include "train/training_run.hpp"
 #include "train/update/optimizer.hpp"
+#include "training_progress.hpp"
 
 #include <algorithm>
 #include <cstdio>

@@ -11,6 +11,8 @@
 #include "program/runtime.hpp"
 #include "replayed_step.hpp"
 #include "train/recipe/recipe_file.hpp"
+#include "train/training_events.hpp"
+#include "train/training_run.hpp"
 
 #include <algorithm>
 #include <cmath>

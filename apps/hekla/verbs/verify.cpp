@@ -1,15 +1,16 @@
 #include "verbs/verify.hpp"
 
+#include "program/lowering/optimizer_state.hpp"
+
 #include "bench_case.hpp"
 #include "comparison.hpp"
-#include "program/parameter_store.hpp"
-#include "program/program.hpp"
-#include "program/runtime.hpp"
-
 #include "generate/decoder_program.hpp"
 #include "generate/decoder_reference.hpp"
 #include "program/host_tensor.hpp"
 #include "program/lowering/optimizer.hpp"
+#include "program/parameter_store.hpp"
+#include "program/program.hpp"
+#include "program/runtime.hpp"
 #include "train/update/optimizer.hpp"
 
 #include <algorithm>

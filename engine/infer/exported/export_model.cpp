@@ -1,5 +1,7 @@
 // export_model(): stores in advance everything that the engine requests from a model's plugins and the shader compiler.
+#include "generate/decoder_graph.hpp"
 #include "generate/decoder_program.hpp"
+#include "gpu/glsl.hpp"
 #include "graph/decode_mode.hpp"
 #include "graph/sized_text.hpp"
 #include "graph/text.hpp"
@@ -13,9 +15,12 @@
 #include "model/auxiliary_files.hpp"
 #include "model/finite.hpp"
 #include "model/folder.hpp"
+#include "plugin/composition/compose.hpp"
 #include "plugin/composition/model_names.hpp"
 #include "plugin/process/stored_plugins.hpp"
+#include "program/estimate.hpp"
 #include "program/parameter_store.hpp"
+#include "program/speed.hpp"
 #include "text/files/tokenizer_files.hpp"
 
 #include <algorithm>

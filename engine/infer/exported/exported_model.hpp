@@ -2,7 +2,7 @@
 // folder that it was exported from, without plugins, a compiler or another process.
 #pragma once
 
-#include "gpu/glsl.hpp"
+#include "base/log.hpp"
 #include "infer/exported/exported_file.hpp"
 #include "infer/open/model.hpp"
 #include "infer/texts/source_layout.hpp"
@@ -11,6 +11,13 @@
 #include <string>
 #include <utility>
 #include <vector>
+
+namespace hekla::gpu {
+class GlslCompiler;
+}
+namespace hekla::program {
+struct CompiledKernels;
+}
 
 namespace hekla::infer {
 

@@ -1,10 +1,15 @@
 #include "infer/open/model.hpp"
 
+#include "infer/exported/exported_model.hpp"
+
 #include "base/json.hpp"
 #include "infer/adapters/stored_adapter.hpp"
 #include "model/folder.hpp"
+#include "plugin/composition/compose.hpp"
+#include "plugin/composition/model_names.hpp"
 #include "plugin/composition/named_model.hpp"
 #include "plugin/composition/text_record.hpp"
+#include "program/parameter_store.hpp"
 #include "text/text_encoder.hpp"
 
 #include <algorithm>
@@ -54,6 +59,11 @@ Status choose_parts(const plugin::Registry& registry, const model::ModelFolder& 
 }
 
 } // namespace
+
+Model::Model() = default;
+Model::Model(Model&& other) noexcept = default;
+Model& Model::operator=(Model&& other) noexcept = default;
+Model::~Model() = default;
 
 bool has_head(std::string_view heads, std::string_view head) {
     const std::vector<std::string_view> names = plugin::head_names(heads);

@@ -6,11 +6,8 @@
 #include "infer/adapters/adapter_uses.hpp"
 #include "infer/adapters/lora_slots.hpp"
 #include "infer/adapters/separated_tie.hpp"
-#include "infer/adapters/stored_adapter.hpp"
 #include "infer/open/tensors.hpp"
-#include "plugin/composition/compose.hpp"
-#include "plugin/composition/model_names.hpp"
-#include "program/parameter_store.hpp"
+#include "program/lowering/parameter_table.hpp"
 #include "text/tokenizer.hpp"
 
 #include <filesystem>
@@ -22,7 +19,19 @@
 namespace hekla::model {
 class ModelFolder;
 }
+namespace hekla::plugin {
+struct BatchField;
+struct BuildRequest;
+class Composition;
+struct CompositionSpec;
+struct Described;
+struct ModelTensor;
+struct Provided;
+struct ReferenceClass;
+class Registry;
+} // namespace hekla::plugin
 namespace hekla::program {
+class ParameterStore;
 class Runtime;
 class WeightsPool;
 } // namespace hekla::program
@@ -66,9 +75,15 @@ plugin::CompositionSpec class_spec(const plugin::Provided& architecture, const p
                                    nlohmann::json config, std::string file, bool objective);
 
 class ExportedFile;
+struct StoredAdapter;
 
 // An opened model. Ownership: registry and runtime outlive it. Thread: one at a time.
 struct Model {
+    Model();
+    Model(Model&& other) noexcept;
+    Model& operator=(Model&& other) noexcept;
+    ~Model();
+
     std::filesystem::path path;                   // of the weights
     std::shared_ptr<const ExportedFile> exported; // the file of `hekla export`; null: a folder
     nlohmann::json config;

@@ -1,6 +1,9 @@
 #include "infer/open/model_estimate.hpp"
 
 #include "generate/decoder_program.hpp"
+#include "infer/adapters/lora_slots.hpp"
+#include "infer/open/model.hpp"
+#include "program/estimate.hpp"
 
 namespace hekla::infer {
 namespace {

@@ -1,10 +1,15 @@
 // Opens models: folders, and the files that `hekla export` wrote.
 #pragma once
 
+#include "base/log.hpp"
 #include "infer/open/model.hpp"
 #include "program/runtime_source.hpp"
 
 #include <filesystem>
+
+namespace hekla::plugin {
+class Registry;
+}
 
 namespace hekla::infer {
 

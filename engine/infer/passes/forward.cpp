@@ -1,11 +1,14 @@
 #include "infer/passes/forward.hpp"
 
+#include "gpu/memory.hpp"
 #include "graph/id_range.hpp"
 #include "graph/logit_lens.hpp"
 #include "graph/output.hpp"
 #include "graph/reference.hpp"
 #include "graph/simplify.hpp"
+#include "infer/open/model.hpp"
 #include "infer/passes/field_tensors.hpp"
+#include "program/estimate.hpp"
 #include "program/host_tensor.hpp"
 #include "program/program.hpp"
 

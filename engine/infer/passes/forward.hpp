@@ -2,11 +2,21 @@
 #pragma once
 
 #include "graph/attention_maps.hpp"
-#include "infer/open/model.hpp"
-#include "program/estimate.hpp"
-#include "program/program.hpp"
+#include "graph/graph.hpp"
+#include "infer/open/tensors.hpp"
+#include "program/lowering/compile_options.hpp"
+
+namespace hekla::gpu {
+class Buffer;
+}
+namespace hekla::program {
+class Estimator;
+class Program;
+} // namespace hekla::program
 
 namespace hekla::infer {
+
+struct Model;
 
 // Returns the ports that this model offers for these fields, sorted.
 Result<std::vector<std::string>> port_names(const Model& model, const Tensors& fields);

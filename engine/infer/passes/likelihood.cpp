@@ -1,5 +1,7 @@
 #include "infer/passes/likelihood.hpp"
 
+#include "infer/open/model.hpp"
+
 #include "generate/decoder_graph.hpp"
 #include "graph/builder.hpp"
 #include "graph/fold_cross_entropy.hpp"
@@ -7,6 +9,7 @@
 #include "graph/reference.hpp"
 #include "graph/simplify.hpp"
 #include "infer/passes/field_tensors.hpp"
+#include "program/estimate.hpp"
 #include "program/host_tensor.hpp"
 #include "program/program.hpp"
 

@@ -3,9 +3,9 @@
 // length, and every row of a pass is computed alike.
 #pragma once
 
+#include "base/status.hpp"
 #include "base/stop_poll.hpp"
-#include "infer/open/model.hpp"
-#include "program/estimate.hpp"
+#include "infer/open/tensors.hpp"
 
 #include <cstdint>
 #include <functional>
@@ -13,7 +13,18 @@
 #include <span>
 #include <vector>
 
+namespace hekla::plugin {
+class Composition;
+}
+namespace hekla::program {
+class Estimator;
+class ParameterStore;
+class Runtime;
+} // namespace hekla::program
+
 namespace hekla::infer {
+
+struct Model;
 
 // A row to score. Without an encoder: context and continuation. With one: what the decoder writes after its first
 // token.

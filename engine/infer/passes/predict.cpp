@@ -4,6 +4,7 @@
 #include "batch/rows_by_length.hpp"
 #include "infer/passes/forward.hpp"
 #include "infer/passes/head_outputs.hpp"
+#include "program/parameter_store.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>

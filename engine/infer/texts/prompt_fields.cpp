@@ -3,6 +3,7 @@
 #include "batch/collate.hpp"
 #include "infer/exported/exported_model.hpp"
 #include "infer/texts/source_layout.hpp"
+#include "plugin/composition/compose.hpp"
 #include "plugin/composition/text_record.hpp"
 #include "text/text_encoder.hpp"
 

@@ -1,7 +1,13 @@
 #include "infer/texts/prompt_style.hpp"
 
+#include "hekla/plugin/objective.h"
+
 #include "infer/exported/exported_file.hpp"
 #include "model/folder.hpp"
+#include "plugin/composition/compose.hpp"
+#include "plugin/composition/composition_spec.hpp"
+#include "plugin/composition/plugin_set.hpp"
+#include "plugin/host/joint.hpp"
 #include "text/text_encoder.hpp"
 
 #include <algorithm>

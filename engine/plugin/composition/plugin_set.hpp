@@ -3,6 +3,8 @@
 // process (in_process_plugins.hpp) or in another one (out_of_process_plugins.hpp), with the same results.
 #pragma once
 
+#include "plugin/composition/adapter_tokens.hpp"
+#include "plugin/composition/composition_spec.hpp"
 #include "plugin/host/joint.hpp"
 #include "plugin/host/site.hpp"
 #include "plugin/instances/update_graph.hpp"
@@ -54,33 +56,6 @@ struct ColumnNeed {
     bool optional = false, target = false;
 };
 
-// A plugin's id and its configuration, completed by defaults.
-struct PartSpec {
-    std::string id;
-    nlohmann::json config = nlohmann::json::object();
-};
-
-// An adapter of a model.
-struct AdapterSpec {
-    std::string name; // "" if it is the only one
-    PartSpec part;
-    bool trained = true; // false: its parameters stay as its folder has them
-};
-// Returns "adapter 'lora'", or "adapter 'french' (lora)".
-std::string what_of(const AdapterSpec& adapter);
-
-// The tokens from whose last occurrence in a row on an adapter acts, and its field kAdapterStart.
-struct Invocation {
-    std::string field;
-    std::vector<int32_t> tokens;
-};
-// Returns the adapter's kInvocationTokens; without tokens if it acts everywhere. Errors: they are not a list of ids.
-Result<Invocation> invocation_of(const AdapterSpec& adapter);
-// Returns the place of the first token of the last occurrence in the row; -1: there is none.
-int64_t last_invocation(std::span<const int32_t> row, std::span<const int32_t> tokens);
-// The value of kAdapterStart of rows without an occurrence.
-inline constexpr int32_t kNeverStarts = 0x7fffffff;
-
 struct PartsSpec {
     struct Head {
         PartSpec part;
@@ -108,13 +83,6 @@ struct GraphPart {
     std::string what;     // "head 'lm'", "teacher: architecture 'bert'"
     std::string manifest; // path of the manifest of the plugin
     std::size_t first = 0, end = 0;
-};
-
-// The virtual tokens of adapters: see adapter.h.
-struct VirtualTokens {
-    int64_t count = 0;
-    bool hidden = false;            // heads and objective do not see them
-    bool without_positions = false; // the row's own tokens begin at position 0
 };
 
 struct Described {

@@ -1,15 +1,16 @@
 #include "plugin/registry/registry.hpp"
 
+#include "plugin/registry/library.hpp"
+
 #include "base/installed_path.hpp"
 #include "base/module.hpp"
 #include "base/nearest_name.hpp"
 #include "base/system_file.hpp"
-#include "plugin/host/host_adapter.hpp"
-#include "plugin/registry/version_range.hpp"
-
 #include "hekla/plugin/combiner.h"
 #include "hekla/plugin/draft/reward.h"
 #include "hekla/plugin/draft/rollout.h"
+#include "plugin/host/host_adapter.hpp"
+#include "plugin/registry/version_range.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>

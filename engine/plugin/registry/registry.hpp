@@ -2,13 +2,15 @@
 #pragma once
 
 #include "base/log.hpp"
-#include "plugin/registry/library.hpp"
+#include "plugin/registry/manifest.hpp"
 
 #include <functional>
 #include <map>
 #include <mutex>
 
 namespace hekla::plugin {
+
+class Library;
 
 // Settings of the processes that plugins run in. A crash of another process does not affect this one.
 struct Processes {

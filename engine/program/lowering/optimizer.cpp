@@ -1,6 +1,7 @@
 #include "program/lowering/optimizer.hpp"
 
 #include "program/lowering/common.hpp"
+#include "program/lowering/optimizer_state.hpp"
 
 #include <cmath>
 #include <fmt/format.h>

@@ -17,7 +17,6 @@
 
 #include "program/lowering/lowering.hpp"
 #include "program/lowering/parameter_table.hpp"
-#include "program/lowering/records.hpp"
 #include "program/shards.hpp"
 
 #include <span>
@@ -55,12 +54,7 @@ enum class OptimizerStage : uint8_t {
     judge,  // norm and decision, for an update that another program computes by kOptimizerState
 };
 
-// The states of an optimizer program and the loss scale's constants: shaders/optimizer/record.h.
-using kernels::optimizer::kFirstLossScale;
-using kernels::optimizer::kLossScaleSteps;
-using kernels::optimizer::LossScale;
-using kernels::optimizer::OptimizerState;
-
+// States of an optimizer program (optimizer_state.hpp) and its step scalars.
 inline const char* const kOptimizerState = "optimizer.state";
 inline const char* const kLossScaleState = "optimizer.loss_scale";
 inline const char* const kOptimizerSums = "optimizer.sums"; // with stages: sums of squares of all ranks, floats

@@ -1,5 +1,7 @@
 #include "train/evaluation/evaluate.hpp"
 
+#include "batch/drawn_example.hpp"
+
 #include "graph/output.hpp"
 #include "infer/passes/head_outputs.hpp"
 #include "program/host_tensor.hpp"
@@ -8,6 +10,7 @@
 #include "program/runtime.hpp"
 #include "train/evaluation/gathered.hpp"
 #include "train/evaluation/task_scores.hpp"
+#include "train/run/split.hpp"
 #include "train/step/training_graph.hpp"
 
 #include <algorithm>

@@ -1,11 +1,10 @@
 // Evaluates a split of the data: loss, scores and the head's predictions.
 #pragma once
 
-#include "exchange/communicator.hpp"
-#include "program/program.hpp"
-#include "train/run/run_data.hpp"
+#include "batch/rows_by_length.hpp"
+#include "graph/graph.hpp"
+#include "program/lowering/compile_options.hpp"
 #include "train/step/batch_wait.hpp"
-#include "train/step/step_scalars.hpp"
 
 #include <functional>
 #include <map>
@@ -16,7 +15,23 @@
 #include <utility>
 #include <vector>
 
+namespace hekla::exchange {
+class Communicator;
+}
+namespace hekla::plugin {
+struct BatchField;
+class Composition;
+} // namespace hekla::plugin
+namespace hekla::program {
+class ParameterStore;
+class Program;
+class Runtime;
+} // namespace hekla::program
+
 namespace hekla::train {
+
+class Split;
+class StepScalars;
 
 // The head's output for one example.
 struct Prediction {

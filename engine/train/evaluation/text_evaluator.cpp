@@ -2,12 +2,21 @@
 
 #include "base/json.hpp"
 #include "base/trimmed.hpp"
+#include "batch/collate.hpp"
+#include "batch/drawn_example.hpp"
+#include "data/encoded.hpp"
 #include "generate/decoder_program.hpp"
+#include "hekla/plugin/example.h"
+#include "hekla/plugin/objective.h"
 #include "infer/texts/prompt_fields.hpp"
+#include "plugin/composition/compose.hpp"
+#include "plugin/composition/plugin_set.hpp"
+#include "plugin/host/joint.hpp"
 #include "program/parameter_store.hpp"
 #include "program/runtime.hpp"
 #include "score/translation.hpp"
 #include "train/evaluation/gathered.hpp"
+#include "train/run/split.hpp"
 
 #include <algorithm>
 #include <cstring>

@@ -2,13 +2,8 @@
 // prefix and denoising objectives, and for conversations, whose last answer is generated.
 #pragma once
 
-#include "exchange/communicator.hpp"
-#include "generate/decoder.hpp"
-#include "generate/generator.hpp"
+#include "batch/rows_by_length.hpp"
 #include "generate/options.hpp"
-#include "program/program.hpp"
-#include "text/tokenizer.hpp"
-#include "train/run/run_data.hpp"
 
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -16,7 +11,33 @@
 #include <utility>
 #include <vector>
 
+namespace hekla::batch {
+struct DrawnExample;
+}
+namespace hekla::data {
+struct Field;
+}
+namespace hekla::exchange {
+class Communicator;
+}
+namespace hekla::generate {
+class Decoder;
+struct Request;
+} // namespace hekla::generate
+namespace hekla::plugin {
+class Composition;
+}
+namespace hekla::program {
+class ParameterStore;
+class Runtime;
+} // namespace hekla::program
+namespace hekla::text {
+class Tokenizer;
+}
+
 namespace hekla::train {
+
+class Split;
 
 struct WrittenText {
     uint64_t example = 0; // of the split

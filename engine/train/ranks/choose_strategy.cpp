@@ -1,7 +1,11 @@
 #include "train/ranks/choose_strategy.hpp"
 
+#include "graph/shape.hpp"
+
+#include "train/ranks/division.hpp"
 #include "train/ranks/island_steps.hpp"
 #include "train/ranks/step_in_parts.hpp"
+#include "train/run/state_tensor.hpp"
 
 namespace hekla::train {
 namespace {

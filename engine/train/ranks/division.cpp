@@ -1,5 +1,7 @@
 #include "train/ranks/division.hpp"
 
+#include "program/shards.hpp"
+
 #include <algorithm>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -132,7 +134,7 @@ std::optional<program::ShardOptions> Division::shard(const DistributedSection& s
                                  static_cast<uint64_t>(section.bucket) << 20};
 }
 
-ShardedStep::Options Division::parts_of_step(const Recipe& recipe) const {
+StepParts Division::parts_of_step(const Recipe& recipe) const {
     const DistributedSection& d = recipe.distributed;
     std::vector<uint32_t> shares;
     if (ranks_ > 1)

@@ -2,13 +2,20 @@
 #pragma once
 
 #include "base/status.hpp"
-#include "program/shards.hpp"
 #include "train/ranks/exchange_plan.hpp"
 #include "train/recipe/recipe.hpp"
 
 #include <filesystem>
 #include <optional>
 #include <string>
+
+namespace hekla::graph {
+struct Graph;
+}
+namespace hekla::program {
+struct ShardOptions;
+struct StoreChunk;
+} // namespace hekla::program
 
 namespace hekla::train {
 
@@ -51,7 +58,7 @@ public:
     double share_of_step() const { return kind_ == Kind::parts ? 1.0 / ranks_ : 1.0; }
     // Which elements of the store this rank owns; nothing: all.
     std::optional<program::ShardOptions> shard(const DistributedSection& section) const;
-    ShardedStep::Options parts_of_step(const Recipe& recipe) const;
+    StepParts parts_of_step(const Recipe& recipe) const;
     // What ranks exchange; nothing for one rank.
     ExchangePlan plan(std::span<const program::StoreChunk> chunks, const Recipe& recipe, const graph::Graph& described,
                       PlannedRanks planned, double micro_seconds) const;

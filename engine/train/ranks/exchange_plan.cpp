@@ -1,6 +1,11 @@
 #include "train/ranks/exchange_plan.hpp"
 
+#include "exchange/tree_sum.hpp"
 #include "program/lowering/optimizer.hpp"
+#include "program/lowering/optimizer_state.hpp"
+#include "program/shards.hpp"
+#include "train/run/run_folder.hpp"
+#include "train/step/micro_batch_runner.hpp"
 
 #include <algorithm>
 
@@ -33,9 +38,8 @@ std::size_t most_sums(uint32_t parts, exchange::PartRange own) {
 
 } // namespace
 
-ExchangePlan plan_exchange(std::span<const program::StoreChunk> chunks, const Recipe& recipe,
-                           const ShardedStep::Options& options, const graph::Graph& described,
-                           const PlannedRanks& planned, double micro_seconds) {
+ExchangePlan plan_exchange(std::span<const program::StoreChunk> chunks, const Recipe& recipe, const StepParts& options,
+                           const graph::Graph& described, const PlannedRanks& planned, double micro_seconds) {
     const auto ranks = static_cast<std::size_t>(planned.ranks);
     const program::Shards shards(
         chunks, {0, static_cast<uint32_t>(ranks), static_cast<uint64_t>(recipe.distributed.bucket) << 20});

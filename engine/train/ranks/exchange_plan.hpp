@@ -3,11 +3,18 @@
 #pragma once
 
 #include "train/ranks/planned_ranks.hpp"
-#include "train/ranks/sharded_step.hpp"
+#include "train/ranks/step_parts.hpp"
 #include "train/recipe/recipe.hpp"
 
 #include <cstdint>
 #include <span>
+
+namespace hekla::graph {
+struct Graph;
+}
+namespace hekla::program {
+struct StoreChunk;
+}
 
 namespace hekla::train {
 
@@ -21,9 +28,8 @@ struct ExchangePlan {
 };
 
 // micro_seconds: forward and backward of a micro-batch, which hides exchanges.
-ExchangePlan plan_exchange(std::span<const program::StoreChunk> chunks, const Recipe& recipe,
-                           const ShardedStep::Options& options, const graph::Graph& described,
-                           const PlannedRanks& ranks, double micro_seconds);
+ExchangePlan plan_exchange(std::span<const program::StoreChunk> chunks, const Recipe& recipe, const StepParts& options,
+                           const graph::Graph& described, const PlannedRanks& ranks, double micro_seconds);
 // The same for an average of islands, once in distributed.inner_steps steps, which nothing hides.
 ExchangePlan plan_averages(std::span<const program::StoreChunk> chunks, const Recipe& recipe,
                            const PlannedRanks& ranks);

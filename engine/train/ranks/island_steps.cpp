@@ -1,7 +1,10 @@
 #include "train/ranks/island_steps.hpp"
 
 #include "program/parameter_store.hpp"
+#include "train/ranks/rank_command.hpp"
+#include "train/run/state_tensor.hpp"
 #include "train/update/optimizer.hpp"
+#include "train/update/optimizers.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>

@@ -1,5 +1,11 @@
 #include "train/ranks/rank_server.hpp"
 
+#include "train/evaluation/evaluate.hpp"
+#include "train/ranks/rank_command.hpp"
+#include "train/run/compiled_training.hpp"
+#include "train/run/prepared_run.hpp"
+#include "train/run/run_progress.hpp"
+#include "train/run/state_tensor.hpp"
 #include "train/training_run.hpp"
 #include "train/update/schedule.hpp"
 

@@ -7,6 +7,7 @@
 #include "program/parameter_store.hpp"
 #include "program/runtime.hpp"
 #include "train/step/loss_counts.hpp"
+#include "train/update/optimizer.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -66,7 +67,7 @@ void ShardedStep::set_shares(std::span<const uint32_t> shares) {
     computed_.assign(parts_.size(), 0.0);
 }
 
-ShardedStep::MicroRange ShardedStep::micro() const {
+MicroRange ShardedStep::micro() const {
     const PartRange parts = parts_[static_cast<std::size_t>(ranks_.rank())];
     return {parts.first * micro_of_part(), (parts.end - parts.first) * micro_of_part()};
 }

@@ -10,6 +10,7 @@
 #include "exchange/tree_sum.hpp"
 #include "program/gradient_reader.hpp"
 #include "program/parameter_store.hpp"
+#include "train/ranks/step_parts.hpp"
 #include "train/step/step_runner.hpp"
 
 #include <chrono>
@@ -23,12 +24,7 @@ namespace hekla::train {
 
 class ShardedStep {
 public:
-    struct Options {
-        uint32_t parts = 1;
-        uint32_t micro_steps = 1;          // of a step on all ranks; a multiple of `parts`
-        std::vector<uint32_t> shares = {}; // parts by rank; empty: equal
-        bool half = false;                 // gradients are sent as bfloat16
-    };
+    using Options = StepParts;
     // The store was created with StoreOptions::shard. All arguments must outlive this, except the last two.
     static Result<std::unique_ptr<ShardedStep>> create(const graph::Graph& described, program::Runtime& runtime,
                                                        program::ParameterStore& store, Optimizer& optimizer,
@@ -42,10 +38,6 @@ public:
     Result<TakenStep> end();
 
     // Returns the micro-batches of a step that this rank computes.
-    struct MicroRange {
-        uint32_t first = 0;
-        uint32_t count = 0;
-    };
     MicroRange micro() const;
     // Gives each rank as many parts as makes a step fastest, by the times of the steps since the last call. Returns the
     // new shares, or nothing if they stay.

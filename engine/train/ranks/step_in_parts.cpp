@@ -1,6 +1,10 @@
 #include "train/ranks/step_in_parts.hpp"
 
 #include "program/parameter_store.hpp"
+#include "train/ranks/division.hpp"
+#include "train/ranks/rank_command.hpp"
+#include "train/run/state_tensor.hpp"
+#include "train/update/optimizers.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -1,11 +1,12 @@
 // Steps whose parts are computed by several ranks, or one after the other on one.
 #pragma once
 
-#include "program/parameter_store.hpp"
-#include "train/ranks/division.hpp"
+#include "train/ranks/sharded_step.hpp"
 #include "train/ranks/step_strategy.hpp"
 
 namespace hekla::train {
+
+class Division;
 
 class StepInParts final : public StepStrategy {
 public:
@@ -14,7 +15,7 @@ public:
 
     Status begin(const std::vector<data::Batch>& micro, int64_t step, double learning_rate) override;
     Result<TakenStep> end(int64_t step) override;
-    ShardedStep::MicroRange micro() const override { return step_->micro(); }
+    MicroRange micro() const override { return step_->micro(); }
     Status synchronize(int64_t step) override;
     Result<bool> balance() override;
     Status evaluate(int64_t step, bool averaged, const Evaluate& run) override;

@@ -1,6 +1,10 @@
 #include "train/ranks/step_strategy.hpp"
 
+#include "train/ranks/rank_command.hpp"
+
 #include "program/parameter_store.hpp"
+#include "train/run/state_tensor.hpp"
+#include "train/update/optimizers.hpp"
 #include <fmt/format.h>
 
 namespace hekla::train {
@@ -12,7 +16,7 @@ Result<StepLoss> StepStrategy::gradients(const std::vector<data::Batch>& micro, 
     return runner_.end_gradients();
 }
 
-ShardedStep::MicroRange StepStrategy::micro() const {
+MicroRange StepStrategy::micro() const {
     return {0, static_cast<uint32_t>(context_.recipe.train.gradient_accumulation_steps)};
 }
 

@@ -4,12 +4,10 @@
 // Functions that are marked "rank 0" tell the other ranks, which call obey() for them.
 #pragma once
 
-#include "program/parameter_store.hpp"
-#include "train/ranks/rank_command.hpp"
-#include "train/ranks/sharded_step.hpp"
-#include "train/run/state_tensor.hpp"
+#include "base/resource_array.hpp"
+#include "train/ranks/step_parts.hpp"
+#include "train/recipe/recipe.hpp"
 #include "train/step/step_runner.hpp"
-#include "train/update/optimizers.hpp"
 
 #include <functional>
 #include <memory>
@@ -17,7 +15,18 @@
 #include <string>
 #include <vector>
 
+namespace hekla::program {
+struct ParameterEntry;
+class ParameterStore;
+class Runtime;
+enum class StoreArena : uint8_t;
+} // namespace hekla::program
+
 namespace hekla::train {
+
+class Optimizers;
+struct RankCommand;
+struct StateFile;
 
 // What a strategy works with; all of it outlives it.
 struct StepContext {
@@ -44,7 +53,7 @@ public:
     void use(std::vector<Optimizer*> optimizers) { runner_.use(std::move(optimizers)); } // of the following steps
 
     // The micro-batches of a step that this rank computes.
-    virtual ShardedStep::MicroRange micro() const;
+    virtual MicroRange micro() const;
     // The number of a step in the order of the data.
     virtual int64_t data_step(int64_t step) const { return step; }
     // How many steps follow an announcement, this one included.

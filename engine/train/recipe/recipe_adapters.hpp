@@ -1,9 +1,9 @@
 // The adapters of a recipe, of [adapter] or of [adapters.NAME].
 #pragma once
 
-#include "infer/adapters/adapter_use.hpp"
+#include "infer/adapters/adapter_uses.hpp"
 #include "infer/adapters/stored_adapter.hpp"
-#include "plugin/composition/plugin_set.hpp"
+#include "plugin/composition/composition_spec.hpp"
 #include "train/recipe/recipe.hpp"
 
 #include <optional>

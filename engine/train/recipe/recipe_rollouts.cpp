@@ -1,5 +1,7 @@
 #include "train/recipe/recipe_rollouts.hpp"
 
+#include "plugin/instances/rollout_use.hpp"
+
 #include "base/nearest_name.hpp"
 #include "plugin/composition/compose.hpp"
 #include "train/recipe/recipe_adapters.hpp"

@@ -1,11 +1,15 @@
 // The rules of [reference], [rollout] and [rewards.NAME].
 #pragma once
 
-#include "plugin/instances/rollout_use.hpp"
-#include "reward/reward_set.hpp"
+#include "base/status.hpp"
+#include "reward/reward_spec.hpp"
 #include "train/recipe/recipe.hpp"
 
 #include <vector>
+
+namespace hekla::plugin {
+struct RolloutNeeds;
+}
 
 namespace hekla::train {
 

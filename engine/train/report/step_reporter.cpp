@@ -1,8 +1,17 @@
 #include "train/report/step_reporter.hpp"
 
+#include "program/runtime.hpp"
+#include "train/evaluation/evaluate.hpp"
+#include "train/run/run_progress.hpp"
+#include "train/step/taken_step.hpp"
+#include "train/training_run.hpp"
+
 #include <limits>
 
 namespace hekla::train {
+
+StepReporter::StepReporter(TrainingRun& run, RunLog log)
+    : run_(&run), log_(std::move(log)), peak_flops_(run.peak_flops()) {}
 
 Result<StepReporter> StepReporter::open(TrainingRun& run) {
     HK_ASSIGN(RunLog log, RunLog::open(run.folder() / "train_log.jsonl", run.step()));

@@ -3,12 +3,16 @@
 
 #include "data/batcher.hpp"
 #include "train/report/run_log.hpp"
-#include "train/training_run.hpp"
+#include "train/report/step_record.hpp"
 
 #include <optional>
 #include <vector>
 
 namespace hekla::train {
+
+struct Evaluation;
+struct TakenStep;
+class TrainingRun;
 
 // One step, as reported by the loop.
 struct StepResult {
@@ -31,7 +35,7 @@ public:
     Status write_curves();
 
 private:
-    StepReporter(TrainingRun& run, RunLog log) : run_(&run), log_(std::move(log)), peak_flops_(run.peak_flops()) {}
+    StepReporter(TrainingRun& run, RunLog log);
     TrainingRun* run_;
     RunLog log_;
     std::optional<StepRecord> unwritten_; // a step that is not logged yet

@@ -1,3 +1,6 @@
+#include "hekla/plugin/objective.h"
+#include "plugin/composition/compose.hpp"
+#include "plugin/composition/composition_spec.hpp"
 #include "train/report/text_rules_report.hpp"
 
 #include "base/json.hpp"
@@ -6,6 +9,7 @@
 #include "model/folder.hpp"
 #include "plugin/composition/text_record.hpp"
 #include "text/text_encoder.hpp"
+#include "train/run/run_data.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

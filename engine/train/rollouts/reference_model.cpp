@@ -1,5 +1,7 @@
 #include "train/rollouts/reference_model.hpp"
 
+#include "infer/open/open_model.hpp"
+
 #include "infer/open/model_tensors.hpp"
 #include "program/parameter_store.hpp"
 #include "train/recipe/recipe_adapters.hpp"

@@ -1,27 +1,15 @@
 // The frozen model that reinforcement learning holds the trained one to.
 #pragma once
 
-#include "infer/open/open_model.hpp"
+#include "infer/open/model.hpp"
 #include "infer/passes/likelihood.hpp"
-#include "program/parameter_store.hpp"
 #include "train/recipe/recipe.hpp"
+#include "train/rollouts/rollout_context.hpp"
 
 #include <memory>
 #include <string>
 
 namespace hekla::train {
-
-// What a run has of its own model.
-struct TrainedModel {
-    const Recipe& recipe;
-    const plugin::Registry& registry;
-    const plugin::Composition& composition; // with the objective
-    const graph::Graph& described;          // of a step, not differentiated
-    const plugin::CompositionSpec& spec;    // without objective and teacher
-    const text::Tokenizer& tokenizer;
-    program::Runtime* runtime; // null for an estimate, like the next
-    program::ParameterStore* store;
-};
 
 class ReferenceModel {
 public:

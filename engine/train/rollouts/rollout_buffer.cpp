@@ -1,7 +1,9 @@
 #include "train/rollouts/rollout_buffer.hpp"
 
 #include "base/json.hpp"
+#include "exchange/communicator.hpp"
 #include "model/safetensors.hpp"
+#include "text/tokenizer.hpp"
 
 #include <algorithm>
 #include <cmath>

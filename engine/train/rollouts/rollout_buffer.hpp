@@ -1,11 +1,8 @@
 // The rollouts of one iteration: what the model wrote, what is known of each token, and what the objective made of it.
 #pragma once
 
-#include "batch/collate.hpp"
-#include "exchange/communicator.hpp"
+#include "batch/drawn_example.hpp"
 #include "model/tensor.hpp"
-#include "plugin/instances/rollout_use.hpp"
-#include "text/tokenizer.hpp"
 
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -14,6 +11,13 @@
 #include <string>
 #include <utility>
 #include <vector>
+
+namespace hekla::exchange {
+class Communicator;
+}
+namespace hekla::text {
+class Tokenizer;
+}
 
 namespace hekla::train {
 

@@ -1,11 +1,24 @@
+#include "model/weights.hpp"
+#include "program/estimate.hpp"
+#include "program/parameter_store.hpp"
 #include "train/rollouts/rollouts.hpp"
 
 #include "base/file.hpp"
 #include "base/stopwatch.hpp"
+#include "batch/collate.hpp"
+#include "exchange/communicator.hpp"
+#include "generate/decoder.hpp"
 #include "generate/decoder_program.hpp"
 #include "generate/generator.hpp"
+#include "infer/passes/likelihood.hpp"
+#include "plugin/composition/compose.hpp"
+#include "plugin/instances/rollout_use.hpp"
 #include "text/text_encoder.hpp"
+#include "train/evaluation/evaluate.hpp"
+#include "train/rollouts/reference_model.hpp"
 #include "train/rollouts/rollout_page.hpp"
+#include "train/run/run_data.hpp"
+#include "train/training_events.hpp"
 
 #include <algorithm>
 #include <chrono>

@@ -9,35 +9,37 @@
 // `ranks` are called by every rank together; which ranks there are changes no bit.
 #pragma once
 
+#include "data/window_order.hpp"
 #include "exchange/communicator.hpp"
-#include "generate/decoder.hpp"
 #include "generate/options.hpp"
-#include "infer/passes/likelihood.hpp"
-#include "plugin/instances/rollout_use.hpp"
 #include "reward/reward_set.hpp"
-#include "train/evaluation/evaluate.hpp"
 #include "train/recipe/recipe_rollouts.hpp"
-#include "train/rollouts/reference_model.hpp"
 #include "train/rollouts/rollout_buffer.hpp"
+#include "train/rollouts/rollout_context.hpp"
 #include "train/run/batch_source.hpp"
-#include "train/training_events.hpp"
 
 #include <functional>
 #include <memory>
 #include <optional>
 
+namespace hekla::generate {
+class Decoder;
+}
+namespace hekla::infer {
+class Likelihood;
+}
+namespace hekla::plugin {
+class Composition;
+}
+namespace hekla::program {
+class Estimator;
+}
+
 namespace hekla::train {
 
-// What rollouts share with the run; all of it outlives them.
-struct RolloutContext {
-    TrainedModel model;
-    const RunData& data;
-    const plugin::RolloutUse& use;
-    const TrainerEvents& events;
-    const Log& log;
-    std::filesystem::path folder;      // of the run
-    std::pmr::memory_resource* memory; // of batches
-};
+struct Evaluation;
+class ReferenceModel;
+class Split;
 
 // Thread: one at a time, except draw(): any.
 class Rollouts final : public BatchSource {

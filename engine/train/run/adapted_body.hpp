@@ -1,8 +1,6 @@
 // The body of a model with adapters: what a run does not train and does not save, because it stays in its own folder.
 #pragma once
 
-#include "plugin/composition/compose.hpp"
-#include "text/tokenizer.hpp"
 #include "train/recipe/recipe.hpp"
 #include "train/update/parameter_rules.hpp"
 
@@ -11,6 +9,19 @@
 #include <set>
 #include <string>
 #include <vector>
+
+namespace hekla::graph {
+struct Graph;
+}
+namespace hekla::plugin {
+struct BatchField;
+class Composition;
+struct CompositionSpec;
+class Registry;
+} // namespace hekla::plugin
+namespace hekla::text {
+class Tokenizer;
+}
 
 namespace hekla::train {
 

@@ -3,8 +3,7 @@
 #pragma once
 
 #include "base/status.hpp"
-#include "batch/collate.hpp"
-#include "exchange/communicator.hpp"
+#include "batch/drawn_example.hpp"
 #include "model/tensor.hpp"
 
 #include <algorithm>
@@ -13,6 +12,13 @@
 #include <string>
 #include <utility>
 #include <vector>
+
+namespace hekla::data {
+struct Field;
+}
+namespace hekla::exchange {
+class Communicator;
+}
 
 namespace hekla::train {
 

@@ -1,16 +1,23 @@
 #include "train/run/compiled_training.hpp"
 
+#include "batch/collate.hpp"
 #include "graph/output.hpp"
 #include "model/finite.hpp"
+#include "plugin/composition/compose.hpp"
+#include "plugin/instances/rollout_use.hpp"
 #include "program/lowering/half.hpp"
 #include "program/parameter_store.hpp"
 #include "program/program.hpp"
 #include "program/program_bench.hpp"
 #include "program/runtime.hpp"
 #include "program/tuning.hpp"
+#include "train/evaluation/evaluate.hpp"
 #include "train/ranks/choose_strategy.hpp"
 #include "train/ranks/rank_messages.hpp"
+#include "train/run/described_training.hpp"
+#include "train/run/example_origin.hpp"
 #include "train/run/prepared_run.hpp"
+#include "train/run/state_tensor.hpp"
 #include "train/step/loss_counts.hpp"
 
 #include <algorithm>
@@ -114,7 +121,7 @@ Status CompiledTraining::measure_peak() {
 }
 
 Result<std::unique_ptr<data::Batcher>> CompiledTraining::batches(int64_t from_step, int64_t rows) const {
-    const ShardedStep::MicroRange micro = strategy->micro();
+    const MicroRange micro = strategy->micro();
     data::BatcherOptions options;
     options.threads = run.context.events.own_threads ? 1 : 0;
     options.micro_steps = micro.count;

@@ -21,6 +21,9 @@
 
 namespace hekla::train {
 
+struct DescribedTraining;
+struct PreparedRun;
+
 class CompiledTraining {
 public:
     // Compiles a training and allocates its memory. Nothing has a value yet. `training` and `runtime` must outlive the

@@ -1,8 +1,14 @@
+#include "plugin/instances/rollout_use.hpp"
+#include "program/estimate.hpp"
+#include "train/evaluation/evaluate.hpp"
 #include "train/run/data_origin.hpp"
+
+#include "plugin/composition/compose.hpp"
 
 #include "base/number_text.hpp"
 #include "program/program.hpp"
 #include "train/recipe/recipe_rollouts.hpp"
+#include "train/run/described_training.hpp"
 #include "train/run/prepared_run.hpp"
 #include "train/run/validation.hpp"
 #include "train/step/dropout.hpp"

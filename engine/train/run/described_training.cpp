@@ -3,14 +3,19 @@
 #include "graph/buffer_update.hpp"
 #include "graph/output.hpp"
 #include "graph/taps.hpp"
+#include "plugin/composition/record.hpp"
 #include "plugin/composition/text_record.hpp"
+#include "plugin/instances/rollout_use.hpp"
 #include "program/lowering/half.hpp"
 #include "program/parameter_store.hpp"
 #include "program/program.hpp"
 #include "program/runtime.hpp"
 #include "train/recipe/recipe_rollouts.hpp"
+#include "train/rollouts/rollout_context.hpp"
+#include "train/run/example_origin.hpp"
 #include "train/run/prepared_run.hpp"
 #include "train/run/run_mask.hpp"
+#include "train/start/fit.hpp"
 #include "train/start/model_spec.hpp"
 #include "train/step/dropout.hpp"
 #include "train/step/training_graph.hpp"
@@ -225,7 +230,8 @@ Result<plugin::Record> DescribedTraining::record(int32_t mode) const {
         const TrainSection& s = run.recipe.train;
         HK_ASSIGN(const std::vector<plugin::BatchField> fields,
                   composition->batch_fields(s.per_device_train_batch_size, s.context_length));
-        HK_ASSIGN(known, plugin::make_record(*composition, mode, fields, mode == HK_MODE_TRAIN));
+        HK_ASSIGN(plugin::Record made, plugin::make_record(*composition, mode, fields, mode == HK_MODE_TRAIN));
+        known = std::make_shared<const plugin::Record>(std::move(made));
     }
     return *known;
 }

@@ -3,14 +3,9 @@
 #pragma once
 
 #include "graph/graph.hpp"
-#include "plugin/composition/compose.hpp"
-#include "plugin/composition/record.hpp"
-#include "plugin/instances/rollout_use.hpp"
-#include "program/parameter_store.hpp"
-#include "program/program.hpp"
-#include "train/rollouts/rollouts.hpp"
+#include "plugin/composition/composition_spec.hpp"
+#include "program/lowering/parameter_table.hpp"
 #include "train/run/adapted_body.hpp"
-#include "train/start/fit.hpp"
 #include "train/step/features.hpp"
 #include "train/step/step_scalars.hpp"
 #include "train/step/taps.hpp"
@@ -26,7 +21,24 @@
 #include <string>
 #include <vector>
 
+namespace hekla::plugin {
+struct BatchField;
+class Composition;
+class RolloutUse;
+struct Record;
+} // namespace hekla::plugin
+namespace hekla::program {
+struct CompileOptions;
+class ParameterStore;
+class Runtime;
+struct StoreOptions;
+} // namespace hekla::program
+
 namespace hekla::train {
+
+struct FitOptions;
+struct OptimizerRules;
+struct RolloutContext;
 
 struct PreparedRun;
 
@@ -77,7 +89,7 @@ private:
     Status describe();
     Status describe_updates();
     Status cut_frozen_layers();
-    mutable std::map<int32_t, std::optional<plugin::Record>> records_; // by mode
+    mutable std::map<int32_t, std::shared_ptr<const plugin::Record>> records_; // by mode
 };
 
 } // namespace hekla::train

@@ -2,14 +2,21 @@
 // the model writes at the start of each iteration.
 #pragma once
 
-#include "plugin/composition/compose.hpp"
-#include "program/estimate.hpp"
 #include "train/ranks/division.hpp"
 #include "train/run/batch_source.hpp"
 
 #include <memory>
 #include <optional>
 #include <vector>
+
+namespace hekla::plugin {
+struct ColumnNeed;
+class Registry;
+} // namespace hekla::plugin
+namespace hekla::program {
+struct CompileOptions;
+class Estimator;
+} // namespace hekla::program
 
 namespace hekla::train {
 

@@ -8,14 +8,18 @@
 #include "generate/settings.hpp"
 #include "infer/open/model.hpp"
 #include "infer/open/weights_folder.hpp"
+#include "plugin/composition/compose.hpp"
 #include "plugin/composition/text_record.hpp"
+#include "text/chat_template.hpp"
 #include "text/files/tokenizer_settings.hpp"
 #include "text/tokenizer_trainer.hpp"
+#include "train/ranks/rank_start.hpp"
 #include "train/recipe/recipe_adapters.hpp"
 #include "train/recipe/recipe_file.hpp"
 #include "train/recipe/tokenizer_choice.hpp"
 #include "train/report/text_rules_report.hpp"
 #include "train/run/adapted_body.hpp"
+#include "train/run/example_origin.hpp"
 #include "train/run/held_out.hpp"
 #include "train/run/resume_check.hpp"
 #include "train/start/model_spec.hpp"
@@ -48,6 +52,8 @@ Status check_pretrain(const Recipe& recipe, const plugin::Registry& registry,
 }
 
 } // namespace
+
+PreparedRun::~PreparedRun() = default;
 
 PreparedRun::PreparedRun(const Recipe& given, const RunContext& shared, Purpose why, RunFolder locked,
                          std::unique_ptr<ExampleOrigin> of)

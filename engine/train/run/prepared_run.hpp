@@ -3,10 +3,9 @@
 
 #include "base/temporary_folder.hpp"
 #include "model/checkpoint.hpp"
+#include "plugin/composition/composition_spec.hpp"
 #include "text/tokenizer.hpp"
 #include "train/ranks/division.hpp"
-#include "train/ranks/rank_start.hpp"
-#include "train/run/example_origin.hpp"
 #include "train/run/run_context.hpp"
 #include "train/run/run_data.hpp"
 #include "train/run/run_folder.hpp"
@@ -18,6 +17,10 @@
 
 namespace hekla::train {
 
+struct RankStart;
+
+class ExampleOrigin;
+
 struct PreparedRun {
     // Reads what `recipe` names. origin: origin_of() the recipe. owned: the run's folder, if a training uses it.
     // from_rank_0: what another rank than 0 begins with. `context` must outlive the result. Errors: files and keys;
@@ -25,6 +28,7 @@ struct PreparedRun {
     static Result<std::unique_ptr<PreparedRun>> read(const Recipe& recipe, const RunContext& context, Purpose purpose,
                                                      std::unique_ptr<ExampleOrigin> origin, RunFolder owned = {},
                                                      std::unique_ptr<RankStart> from_rank_0 = nullptr);
+    ~PreparedRun();
     // Tokenizes the data for the objective of a model.
     Status open_data(const plugin::Composition& composition);
     void resolve_epochs(); // replaces train.max_steps where the recipe counts epochs of the open data

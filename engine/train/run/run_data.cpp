@@ -2,10 +2,20 @@
 
 #include "base/nearest_name.hpp"
 #include "base/number_text.hpp"
+#include "batch/collate.hpp"
+#include "batch/drawn_example.hpp"
+#include "data/corpus.hpp"
 #include "data/documents.hpp"
+#include "data/examples.hpp"
+#include "data/task_table.hpp"
+#include "hekla/plugin/objective.h"
+#include "plugin/composition/compose.hpp"
+#include "plugin/composition/plugin_set.hpp"
+#include "text/chat_template.hpp"
 #include "text/text_encoder.hpp"
 #include "train/recipe/tokenizer_choice.hpp"
 #include "train/run/held_out.hpp"
+#include "train/start/model_spec.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -204,6 +214,8 @@ std::string Split::group(uint64_t i) const { return table_ != nullptr ? table_->
 std::string Split::text(uint64_t i, std::string_view column) const {
     return table_ != nullptr ? table_->text(rows_[i], column) : std::string();
 }
+
+uint64_t RunData::table_rows() const { return train_table_ != nullptr ? train_table_->size() : 0; }
 
 Result<RunData> RunData::read(const Recipe& recipe, const std::vector<plugin::ColumnNeed>& needs,
                               std::pmr::memory_resource* memory, StopPoll stop) {
@@ -468,7 +480,7 @@ Status RunData::open_chat(const text::Tokenizer& tokenizer, const std::function<
     if (!wanted.empty()) {
         Result<text::ChatTemplate> named = text::chat_template_of(wanted);
         if (!named.ok()) return named.status().with_context("[data] chat_template");
-        chat_ = named.take();
+        chat_ = std::make_shared<const text::ChatTemplate>(named.take());
     } else {
         const std::string folder = tokenizer_folder(*recipe_);
         std::optional<text::ChatTemplateSource> own;
@@ -481,7 +493,8 @@ Status RunData::open_chat(const text::Tokenizer& tokenizer, const std::function<
                                : folder + " has no chat template (chat_template.jinja, or \"chat_template\" of "
                                           "tokenizer_config.json)",
                 fmt::join(text::ChatTemplate::names(), ", ")));
-        HK_ASSIGN(chat_, text::ChatTemplate::parse(std::move(own->text), std::move(own->name)));
+        HK_ASSIGN(text::ChatTemplate parsed, text::ChatTemplate::parse(std::move(own->text), std::move(own->name)));
+        chat_ = std::make_shared<const text::ChatTemplate>(std::move(parsed));
     }
     HK_TRY(set_chat_date());
     HK_ASSIGN(turn_end_, chat_->turn_end(tokenizer));
@@ -504,7 +517,7 @@ Status RunData::set_chat_date() {
                                             date, chat_->name()));
     const Result<text::jinja::DateTime> day = text::jinja::DateTime::of_day(date);
     if (!day.ok()) return day.status().with_context("[data] chat_date");
-    chat_ = chat_->dated(day.value());
+    chat_ = std::make_shared<const text::ChatTemplate>(chat_->dated(day.value()));
     return {};
 }
 

@@ -2,17 +2,9 @@
 #pragma once
 
 #include "base/stop_poll.hpp"
-#include "batch/collate.hpp"
-#include "batch/rows_by_length.hpp"
-#include "data/class_balance.hpp"
-#include "data/corpus.hpp"
-#include "data/encoded.hpp"
-#include "data/length_groups.hpp"
-#include "data/task_table.hpp"
-#include "data/window_order.hpp"
-#include "plugin/composition/compose.hpp"
+#include "data/task_column.hpp"
 #include "train/recipe/recipe.hpp"
-#include "train/start/model_spec.hpp"
+#include "train/run/split.hpp"
 
 #include <functional>
 #include <memory>
@@ -21,40 +13,24 @@
 #include <string>
 #include <vector>
 
+namespace hekla::data {
+class Dataset;
+struct EncodedExample;
+class TaskTable;
+} // namespace hekla::data
+namespace hekla::plugin {
+struct ColumnNeed;
+class Composition;
+} // namespace hekla::plugin
+namespace hekla::text {
+class ChatTemplate;
+class Tokenizer;
+class TokenizerTrainer;
+} // namespace hekla::text
+
 namespace hekla::train {
 
-// One of the training, validation and test data.
-class Split {
-public:
-    uint64_t size() const { return order_.examples_per_epoch(); } // examples per epoch
-    const data::EncodedExamples& examples() const { return *examples_; }
-    // Returns the example that a run draws at position `number`. Thread: any, several at once.
-    batch::DrawnExample draw(uint64_t number) const;
-    // Returns example i of size(), in the order of the data.
-    batch::DrawnExample at(uint64_t i) const;
-    // Makes the fields of a batch of this split's examples, as batch::make_fields() does. Errors: those of the
-    // objective, with the file and line of the row that it refuses. Thread: any, several at once.
-    Status make_fields(const plugin::Composition& composition, std::span<const batch::DrawnExample> examples,
-                       uint64_t seed, int64_t batch, int64_t length, std::vector<data::Field>& fields,
-                       std::pmr::memory_resource* memory, uint64_t step) const;
-    // Returns all examples, or, with a limit above 0, that many, evenly spaced and the same ones every time. Each is
-    // assigned the shortest of `lengths` (ascending) that holds it; the longest truncates it.
-    std::vector<batch::RowLength> spread(const plugin::Composition& composition, std::span<const int64_t> lengths,
-                                         uint64_t limit) const;
-    // Returns the file and line of example i of a table, and the text of a column; empty without a table.
-    std::string place(uint64_t i) const;
-    std::string text(uint64_t i, std::string_view column) const;
-    std::string group(uint64_t i) const; // its value in the column data.group
-
-private:
-    friend class RunData;
-    std::shared_ptr<const data::EncodedExamples> examples_;
-    std::shared_ptr<const data::LengthGroups> groups_;  // replaces order_ if rows are grouped by length
-    std::shared_ptr<const data::ClassBalance> balance_; // replaces order_ if classes are balanced
-    data::WindowOrder order_, sequence_;
-    std::shared_ptr<const data::TaskTable> table_;
-    std::vector<uint64_t> rows_; // of the table
-};
+struct DataFacts;
 
 // The column of the text that is mixed with rollouts.
 inline constexpr const char* kPretrainColumn = "pretrain";
@@ -74,12 +50,12 @@ public:
     double held_out() const { return held_out_; }
 
     bool is_table() const { return !columns_.empty(); }
-    uint64_t table_rows() const { return train_table_ != nullptr ? train_table_->size() : 0; }
+    uint64_t table_rows() const;
     const std::vector<std::string>& classes() const { return classes_; } // empty if the task has none
     DataFacts facts() const;                                             // points into this
     const std::vector<data::TaskColumn>& columns() const { return columns_; }
     // The template that wrote the messages of the data; null where it has none, or before open().
-    const text::ChatTemplate* chat() const { return chat_ ? &*chat_ : nullptr; }
+    const text::ChatTemplate* chat() const { return chat_.get(); }
     std::optional<int32_t> turn_end() const { return turn_end_; } // the token that ends the assistant's turn
 
     // Trains a tokenizer on the training texts.
@@ -133,7 +109,7 @@ private:
     std::vector<uint64_t> class_counts_; // of each class in the training table
     std::shared_ptr<data::TaskTable> train_table_, valid_table_, test_table_;
     std::shared_ptr<data::Dataset> texts_, pretrain_texts_; // windows
-    std::optional<text::ChatTemplate> chat_;
+    std::shared_ptr<const text::ChatTemplate> chat_;
     std::optional<int32_t> turn_end_;
     std::optional<Split> train_, valid_, test_, pretrain_;
     double held_out_ = 0.0;

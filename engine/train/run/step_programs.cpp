@@ -1,9 +1,13 @@
 #include "train/run/step_programs.hpp"
 
+#include "plugin/composition/compose.hpp"
+#include "plugin/instances/rollout_use.hpp"
 #include "program/parameter_store.hpp"
 #include "program/program.hpp"
 #include "program/runtime.hpp"
+#include "train/run/described_training.hpp"
 #include "train/run/kernel_record.hpp"
+#include "train/update/alternation.hpp"
 
 namespace hekla::train {
 

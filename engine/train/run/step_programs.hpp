@@ -1,15 +1,25 @@
 // The compiled steps of a training: a program for each turn of train.alternate and each length of rows.
 #pragma once
 
-#include "program/program.hpp"
-#include "train/run/described_training.hpp"
+#include "base/status.hpp"
 
 #include <functional>
 #include <map>
 #include <memory>
 #include <vector>
 
+namespace hekla::graph {
+struct Graph;
+}
+namespace hekla::program {
+class ParameterStore;
+class Program;
+class Runtime;
+} // namespace hekla::program
+
 namespace hekla::train {
+
+struct DescribedTraining;
 
 class StepPrograms {
 public:

@@ -1,7 +1,11 @@
 #include "train/run/training_plan.hpp"
 
+#include "plugin/composition/compose.hpp"
+#include "plugin/instances/rollout_use.hpp"
 #include "program/lowering/optimizer.hpp"
 #include "program/program.hpp"
+#include "train/run/described_training.hpp"
+#include "train/run/example_origin.hpp"
 #include "train/run/prepared_run.hpp"
 #include "train/update/moving_average.hpp"
 

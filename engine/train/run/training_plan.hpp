@@ -3,9 +3,10 @@
 
 #include "program/estimate.hpp"
 #include "train/ranks/exchange_plan.hpp"
-#include "train/run/described_training.hpp"
 
 namespace hekla::train {
+
+struct DescribedTraining;
 
 struct TrainingPlan {
     program::Estimate estimate; // of a step

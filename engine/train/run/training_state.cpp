@@ -1,3 +1,5 @@
+#include "plugin/composition/record.hpp"
+#include "plugin/instances/rollout_use.hpp"
 #include "train/run/training_state.hpp"
 
 #include "base/file.hpp"
@@ -5,17 +7,22 @@
 #include "infer/adapters/combined_parameters.hpp"
 #include "infer/open/base_model.hpp"
 #include "infer/open/model_tensors.hpp"
+#include "model/checkpoint.hpp"
 #include "model/finite.hpp"
 #include "model/folder.hpp"
+#include "plugin/composition/compose.hpp"
 #include "plugin/composition/model_names.hpp"
 #include "plugin/composition/text_record.hpp"
 #include "program/parameter_store.hpp"
 #include "program/runtime.hpp"
 #include "program/tuning.hpp"
 #include "train/recipe/recipe_file.hpp"
+#include "train/run/compiled_training.hpp"
+#include "train/run/described_training.hpp"
 #include "train/run/held_out.hpp"
 #include "train/run/prepared_run.hpp"
 #include "train/run/run_mask.hpp"
+#include "train/run/state_tensor.hpp"
 #include "train/start/initial_weights.hpp"
 #include "train/start/value_function.hpp"
 #include "train/update/prune_weights.hpp"
@@ -29,6 +36,11 @@ namespace hekla::train {
 
 namespace fs = std::filesystem;
 using nlohmann::json;
+
+TrainingState::TrainingState(CompiledTraining& compiled)
+    : compiled_(compiled), training_(compiled.training), run_(compiled.run) {}
+
+void TrainingState::message(const std::string& text) const { run_.context.message(text); }
 
 Status TrainingState::begin(bool initial) {
     program::ParameterStore& store = *compiled_.store;

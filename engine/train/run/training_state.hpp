@@ -2,22 +2,31 @@
 // models are written from them.
 #pragma once
 
-#include "model/checkpoint.hpp"
-#include "model/folder.hpp"
-#include "train/run/compiled_training.hpp"
+#include "base/status.hpp"
 #include "train/run/run_progress.hpp"
 
 #include <filesystem>
 #include <string>
 #include <vector>
 
+namespace hekla::model {
+struct Checkpoint;
+class CheckpointWriter;
+struct ModelContents;
+struct TensorSource;
+} // namespace hekla::model
+
 namespace hekla::train {
+
+class CompiledTraining;
+struct DescribedTraining;
+struct PreparedRun;
+struct StateFile;
 
 class TrainingState {
 public:
     // `compiled` must outlive this.
-    explicit TrainingState(CompiledTraining& compiled)
-        : compiled_(compiled), training_(compiled.training), run_(compiled.run) {}
+    explicit TrainingState(CompiledTraining& compiled);
 
     // Sets everything to what the training begins with: the checkpoint that was found, or initial values. initial: the
     // counters are those after the last step, so that step scalars have their last values (Purpose::initial).
@@ -36,7 +45,7 @@ public:
     const std::vector<std::string>& random() const { return random_; } // parameters; empty after a checkpoint
 
 private:
-    void message(const std::string& text) const { run_.context.message(text); }
+    void message(const std::string& text) const;
     Status initialize();
     Status start_masked();
     Status apply_mask(); // to weights and moments

@@ -1,10 +1,14 @@
 #include "train/run/validation.hpp"
 
+#include "generate/decoder.hpp"
+#include "plugin/instances/rollout_use.hpp"
 #include "program/program.hpp"
+#include "train/evaluation/evaluate.hpp"
 #include "train/evaluation/routing_report.hpp"
 #include "train/evaluation/text_evaluator.hpp"
 #include "train/ranks/rank_messages.hpp"
 #include "train/recipe/recipe_adapters.hpp"
+#include "train/run/described_training.hpp"
 #include "train/run/prepared_run.hpp"
 
 namespace hekla::train {

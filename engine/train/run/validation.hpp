@@ -2,16 +2,28 @@
 // of what it writes (rollout_origin.cpp).
 #pragma once
 
-#include "train/evaluation/evaluate.hpp"
-#include "train/run/described_training.hpp"
-#include "train/run/step_programs.hpp"
+#include "base/status.hpp"
 
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+namespace hekla::exchange {
+class Communicator;
+}
+namespace hekla::program {
+class ParameterStore;
+class Runtime;
+} // namespace hekla::program
+
 namespace hekla::train {
+
+struct BatchMaker;
+struct DescribedTraining;
+struct Evaluation;
+class Split;
+class StepScalars;
 
 class Validation {
 public:

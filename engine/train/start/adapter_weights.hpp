@@ -1,13 +1,22 @@
 // The initial values of adapters that training continues with, or that stay as their folders have them.
 #pragma once
 
-#include "plugin/composition/compose.hpp"
-#include "program/program.hpp"
 #include "train/recipe/recipe_adapters.hpp"
 
 #include <functional>
 #include <string>
 #include <vector>
+
+namespace hekla::graph {
+struct Graph;
+}
+namespace hekla::plugin {
+class Composition;
+struct StoredTensor;
+} // namespace hekla::plugin
+namespace hekla::program {
+class ParameterStore;
+}
 
 namespace hekla::train {
 

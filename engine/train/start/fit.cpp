@@ -1,6 +1,9 @@
 #include "train/start/fit.hpp"
 
 #include "base/number_text.hpp"
+#include "hekla/plugin/graph.h"
+#include "plugin/composition/compose.hpp"
+#include "plugin/host/joint.hpp"
 #include "program/parameter_store.hpp"
 #include "program/program.hpp"
 #include "program/runtime.hpp"

@@ -2,15 +2,20 @@
 #pragma once
 
 #include "graph/recompute.hpp"
-#include "plugin/composition/compose.hpp"
 #include "program/parameter_store.hpp"
-#include "program/program.hpp"
 
 #include <cstdint>
 #include <functional>
 #include <optional>
 #include <set>
 #include <string>
+
+namespace hekla::plugin {
+class Composition;
+}
+namespace hekla::program {
+class Runtime;
+}
 
 namespace hekla::train {
 

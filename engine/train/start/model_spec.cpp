@@ -1,6 +1,9 @@
 #include "train/start/model_spec.hpp"
 
 #include "base/json.hpp"
+#include "hekla/plugin/architecture.h"
+#include "hekla/plugin/head.h"
+#include "hekla/plugin/objective.h"
 #include "infer/open/model.hpp"
 #include "infer/open/weights_folder.hpp"
 #include "model/folder.hpp"

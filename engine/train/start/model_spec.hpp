@@ -2,12 +2,18 @@
 // data's classes.
 #pragma once
 
-#include "plugin/composition/compose.hpp"
-#include "text/tokenizer.hpp"
+#include "plugin/composition/composition_spec.hpp"
 #include "train/recipe/recipe.hpp"
 
 #include <span>
 #include <string>
+
+namespace hekla::plugin {
+class Registry;
+}
+namespace hekla::text {
+class Tokenizer;
+}
 
 namespace hekla::train {
 

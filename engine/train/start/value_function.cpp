@@ -6,7 +6,10 @@
 #include "infer/open/weights_folder.hpp"
 #include "model/finite.hpp"
 #include "model/folder.hpp"
+#include "plugin/composition/compose.hpp"
+#include "plugin/composition/composition_spec.hpp"
 #include "plugin/composition/model_names.hpp"
+#include "plugin/composition/plugin_set.hpp"
 #include "program/parameter_store.hpp"
 #include "text/tokenizer.hpp"
 

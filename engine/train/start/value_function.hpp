@@ -2,13 +2,26 @@
 // how it is saved. It is trained in the policy's graph, under names that begin with plugin::kValueFunction.
 #pragma once
 
-#include "model/folder.hpp"
-#include "plugin/composition/compose.hpp"
-#include "program/program.hpp"
+#include "base/status.hpp"
 #include "train/recipe/recipe.hpp"
 
 #include <functional>
 #include <memory>
+
+namespace hekla::graph {
+struct Graph;
+}
+namespace hekla::plugin {
+class Composition;
+struct CompositionSpec;
+class Registry;
+} // namespace hekla::plugin
+namespace hekla::program {
+class ParameterStore;
+}
+namespace hekla::text {
+class Tokenizer;
+}
 
 namespace hekla::train {
 

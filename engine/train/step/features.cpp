@@ -1,9 +1,17 @@
 #include "train/step/features.hpp"
 
 #include "base/number_text.hpp"
+#include "batch/collate.hpp"
+#include "data/batcher.hpp"
+#include "exchange/communicator.hpp"
 #include "exchange/tree_sum.hpp"
 #include "graph/simplify.hpp"
+#include "plugin/composition/compose.hpp"
+#include "program/estimate.hpp"
+#include "program/parameter_store.hpp"
 #include "program/program.hpp"
+#include "program/runtime.hpp"
+#include "train/run/split.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>

@@ -3,12 +3,7 @@
 #pragma once
 
 #include "base/resource_array.hpp"
-#include "data/batcher.hpp"
-#include "exchange/communicator.hpp"
 #include "graph/cut_frozen.hpp"
-#include "program/estimate.hpp"
-#include "program/program.hpp"
-#include "train/run/run_data.hpp"
 
 #include <functional>
 #include <optional>
@@ -16,7 +11,22 @@
 #include <string>
 #include <vector>
 
+namespace hekla::exchange {
+class Communicator;
+}
+namespace hekla::plugin {
+class Composition;
+}
+namespace hekla::program {
+class Estimator;
+class ParameterStore;
+class Program;
+class Runtime;
+} // namespace hekla::program
+
 namespace hekla::train {
+
+class Split;
 
 // The layers below the first one that is trained, or none.
 class FrozenLayers {

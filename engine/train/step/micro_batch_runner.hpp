@@ -3,7 +3,7 @@
 
 #include "data/batcher.hpp"
 #include "graph/graph.hpp"
-#include "program/program.hpp"
+#include "train/step/taken_step.hpp"
 
 #include <deque>
 #include <functional>
@@ -12,14 +12,13 @@
 #include <utility>
 #include <vector>
 
-namespace hekla::train {
+namespace hekla::program {
+class GradientReader;
+class Program;
+struct Replay;
+} // namespace hekla::program
 
-// The loss of one step or batch, and its parts.
-struct StepLoss {
-    double total = 0.0;                                  // each loss times its weight, summed
-    std::vector<std::pair<std::string, double>> losses;  // each before its weight; empty if there is one
-    std::vector<std::pair<std::string, double>> metrics; // those that the objective reports in training
-};
+namespace hekla::train {
 
 // Adds the losses of micro-batches, in the order of the step.
 class LossSum {

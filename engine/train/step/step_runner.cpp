@@ -2,6 +2,7 @@
 
 #include "program/program.hpp"
 #include "train/step/loss_counts.hpp"
+#include "train/update/optimizer.hpp"
 
 namespace hekla::train {
 

@@ -3,22 +3,15 @@
 // step.
 #pragma once
 
-#include "exchange/communicator.hpp"
 #include "train/step/micro_batch_runner.hpp"
-#include "train/update/optimizer.hpp"
+#include "train/step/taken_step.hpp"
 
 #include <optional>
 #include <vector>
 
 namespace hekla::train {
 
-struct TakenStep {
-    StepLoss loss;
-    StepOutcome outcome;
-    double tokens = 0.0;          // of its rows, padding included, on all ranks
-    exchange::Traffic exchange{}; // with other ranks
-    bool labels = true;           // false: no element of its batch counts in a loss, so it changed no weight
-};
+class Optimizer;
 
 class StepRunner {
 public:

@@ -2,8 +2,7 @@
 // every step.
 #pragma once
 
-#include "graph/graph.hpp"
-#include "program/program.hpp"
+#include "base/status.hpp"
 #include "train/recipe/recipe.hpp"
 
 #include <functional>
@@ -12,6 +11,13 @@
 #include <span>
 #include <string>
 #include <vector>
+
+namespace hekla::program {
+class Program;
+}
+namespace hekla::graph {
+struct Graph;
+}
 
 namespace hekla::train {
 

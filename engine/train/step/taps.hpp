@@ -1,14 +1,21 @@
 // Taps of a training: statistics of the values that [tap] names in every step, and the values themselves in files.
 #pragma once
 
-#include "graph/graph.hpp"
-#include "program/program.hpp"
+#include "base/status.hpp"
 #include "train/recipe/recipe.hpp"
 
 #include <filesystem>
 #include <span>
 #include <string>
 #include <vector>
+
+namespace hekla::program {
+struct HostTensor;
+class Program;
+} // namespace hekla::program
+namespace hekla::graph {
+struct Graph;
+}
 
 namespace hekla::train {
 

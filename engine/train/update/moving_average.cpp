@@ -2,9 +2,12 @@
 
 #include "graph/builder.hpp"
 #include "model/finite.hpp"
+#include "model/weights.hpp"
+#include "program/estimate.hpp"
 #include "program/parameter_store.hpp"
 #include "program/program.hpp"
 #include "program/runtime.hpp"
+#include "train/run/state_tensor.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>

@@ -2,16 +2,24 @@
 // is evaluated and saved at the end instead of the weights.
 #pragma once
 
+#include "base/status.hpp"
 #include "exchange/communicator.hpp"
-#include "program/estimate.hpp"
-#include "program/program.hpp"
-#include "train/run/state_tensor.hpp"
 
 #include <memory>
 #include <string>
 #include <vector>
 
+namespace hekla::program {
+class Estimator;
+struct Lowering;
+class ParameterStore;
+class Program;
+class Runtime;
+} // namespace hekla::program
+
 namespace hekla::train {
+
+struct StateFile;
 
 // An exponential moving average of a store's parameters. Thread: one at a time, that of the store.
 class MovingAverage {

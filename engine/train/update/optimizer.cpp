@@ -1,8 +1,12 @@
 #include "train/update/optimizer.hpp"
 
+#include "program/estimate.hpp"
+#include "program/lowering/optimizer_state.hpp"
 #include "program/parameter_store.hpp"
 #include "program/program.hpp"
 #include "program/runtime.hpp"
+#include "train/update/update_program.hpp"
+#include "train/update/weight_mask.hpp"
 
 #include <algorithm>
 #include <cstring>

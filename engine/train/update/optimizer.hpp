@@ -3,33 +3,31 @@
 // a second program computes. Counters and bias corrections are on the device and are saved with the run.
 #pragma once
 
-#include "program/estimate.hpp"
 #include "program/lowering/optimizer.hpp"
 #include "program/parameter_store.hpp"
-#include "program/program.hpp"
 #include "train/recipe/recipe.hpp"
-#include "train/update/update_program.hpp"
-#include "train/update/weight_mask.hpp"
+#include "train/update/step_outcome.hpp"
 
 #include <functional>
 #include <map>
 #include <span>
 #include <utility>
 
+namespace hekla::program {
+class Estimator;
+class Program;
+class Runtime;
+} // namespace hekla::program
+
 namespace hekla::train {
+
+struct PlannedUpdate;
+struct UpdateTensor;
+class WeightMask;
 
 // Returns the CompileOptions::precision of a run with these settings.
 program::Storage storage_of(const TrainSection& settings);
 program::Storage frozen_storage_of(const TrainSection& settings); // train.frozen_dtype
-
-// The result of a step, read from the device.
-struct StepOutcome {
-    double gradient_norm = 0.0; // before clipping
-    bool skipped = false;       // loss or norm was not finite: no parameter changed
-    uint32_t skipped_in_row = 0;
-    uint32_t applied = 0;         // updates so far
-    bool scale_too_large = false; // skipped because of the loss scale, which is halved for the next step
-};
 
 // The state of the store that holds the step's loss: the training program writes its output "loss" there.
 inline constexpr const char* kLossState = "train.loss";

@@ -1,8 +1,12 @@
 #include "train/update/optimizers.hpp"
 
 #include "model/finite.hpp"
+#include "model/weights.hpp"
 #include "program/parameter_store.hpp"
 #include "program/runtime.hpp"
+#include "train/recipe/recipe_reader.hpp"
+#include "train/run/state_tensor.hpp"
+#include "train/update/update_program.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>

@@ -2,16 +2,16 @@
 // the same turns update.
 #pragma once
 
-#include "train/run/state_tensor.hpp"
 #include "train/update/alternation.hpp"
 #include "train/update/optimizer.hpp"
-#include "train/update/update_rules.hpp"
 
 #include <memory>
 #include <string>
 #include <vector>
 
 namespace hekla::train {
+
+struct StateTensor;
 
 class Optimizers {
 public:

@@ -1,6 +1,8 @@
 #include "train/update/update_program.hpp"
 
 #include "graph/rewrite.hpp"
+#include "plugin/instances/update_graph.hpp"
+#include "program/lowering/optimizer_state.hpp"
 
 #include <cstddef>
 #include <fmt/format.h>

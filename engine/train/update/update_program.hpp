@@ -2,13 +2,17 @@
 // states, one after the other. A skipped step leaves all as it was.
 #pragma once
 
-#include "plugin/instances/update_graph.hpp"
+#include "graph/graph.hpp"
+#include "program/lowering/compile_options.hpp"
 #include "program/lowering/optimizer.hpp"
-#include "program/program.hpp"
 
 #include <span>
 #include <string>
 #include <vector>
+
+namespace hekla::plugin {
+struct UpdateGraph;
+}
 
 namespace hekla::train {
 

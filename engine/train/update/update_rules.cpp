@@ -1,9 +1,10 @@
 #include "train/update/update_rules.hpp"
 
 #include "base/name_pattern.hpp"
-
 #include "hekla/plugin/optimizer.h"
 #include "model/parameter_names.hpp"
+#include "plugin/instances/optimizers.hpp"
+#include "plugin/registry/registry.hpp"
 #include "train/recipe/recipe_optimizer.hpp"
 #include "train/step/training_graph.hpp"
 

@@ -1,15 +1,20 @@
 // Which optimizer updates which parameter, and with which options: [optimizer] of a recipe.
 #pragma once
 
-#include "plugin/instances/optimizers.hpp"
-#include "program/parameter_store.hpp"
+#include "base/log.hpp"
 #include "train/update/optimizer.hpp"
 #include "train/update/parameter_rules.hpp"
+#include "train/update/update_program.hpp"
 
 #include <map>
 #include <memory>
 #include <string>
 #include <vector>
+
+namespace hekla::plugin {
+class Optimizers;
+class Registry;
+} // namespace hekla::plugin
 
 namespace hekla::train {
 

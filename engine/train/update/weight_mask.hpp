@@ -3,7 +3,7 @@
 
 #include "base/hash.hpp"
 #include "base/status.hpp"
-#include "program/parameter_store.hpp"
+#include "program/lowering/parameter_table.hpp"
 
 #include <cstdint>
 #include <filesystem>
@@ -12,6 +12,11 @@
 #include <string>
 #include <string_view>
 #include <vector>
+
+namespace hekla::program {
+class ParameterStore;
+enum class StoreArena : uint8_t;
+} // namespace hekla::program
 
 namespace hekla::train {
 
