@@ -1,6 +1,6 @@
 #include "graph/builder.hpp"
 
-#include "graph/incoming_gradient.hpp"
+#include "graph/gradient/incoming_gradient.hpp"
 
 #include "base/hash.hpp"
 

@@ -24,7 +24,7 @@ public:
     Builder() = default;
     explicit Builder(Graph graph) : graph_(std::move(graph)) {} // continues a checked graph
 
-    // Adds an operation of the table; one_hot, convolutions and others (expand.cpp) become the operations that compute
+    // Adds an operation of the table; one_hot, convolutions and others (operations/expand.cpp) become the operations that compute
     // them. Returns all outputs, or nothing after an error. Trailing optional inputs can be omitted.
     std::vector<ValueId> emit(Op op, std::span<const ValueId> inputs, std::span<const NamedAttribute> attributes = {});
     ValueId operator()(Op op, std::initializer_list<ValueId> inputs,
@@ -87,7 +87,7 @@ private:
 };
 
 // Returns whether a builder replaces the operation by others, and emits those that compute a node of it, which was
-// checked (expand.cpp).
+// checked (operations/expand.cpp).
 bool is_expanded(Op op);
 bool expands_now(const Builder& builder,
                  const Node& node); // false: a gradient_of whose y comes from a loop, until then

@@ -1,8 +1,8 @@
 #include "graph/gradient.hpp"
 
-#include "graph/backward.hpp"
-#include "graph/given_gradient.hpp"
-#include "graph/loss_parameters.hpp"
+#include "graph/gradient/backward.hpp"
+#include "graph/gradient/loss_parameters.hpp"
+#include "graph/operations/given_gradient.hpp"
 #include "graph/output.hpp"
 
 #include <algorithm>

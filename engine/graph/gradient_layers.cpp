@@ -1,6 +1,6 @@
 // Gradients of the operations with dedicated kernels: matrices, norms, rotary positions, attention, recurrent layers,
 // cross entropy.
-#include "graph/backward.hpp"
+#include "graph/gradient/backward.hpp"
 
 namespace hekla::graph {
 namespace {

@@ -1,6 +1,6 @@
 // The gradient of a plugin's own operation: the graph that the plugin described, inserted here.
-#include "graph/backward.hpp"
-#include "graph/own_gradient.hpp"
+#include "graph/gradient/backward.hpp"
+#include "graph/gradient/own_gradient.hpp"
 #include "graph/rewrite.hpp"
 
 #include <fmt/format.h>

@@ -1,6 +1,6 @@
 // Gradients of the pointwise operations, composed of pointwise operations, since fusion turns each chain into one
 // kernel. At ties and kinks they equal PyTorch's.
-#include "graph/backward.hpp"
+#include "graph/gradient/backward.hpp"
 
 #include <cmath>
 #include <numbers>

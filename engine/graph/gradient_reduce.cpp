@@ -1,5 +1,5 @@
 // Gradients of reductions and of operations along an axis.
-#include "graph/backward.hpp"
+#include "graph/gradient/backward.hpp"
 
 namespace hekla::graph {
 namespace {

@@ -1,5 +1,5 @@
 // Gradients of the operations that move elements: shapes, lookups, modes.
-#include "graph/backward.hpp"
+#include "graph/gradient/backward.hpp"
 
 namespace hekla::graph {
 namespace {

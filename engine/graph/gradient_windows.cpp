@@ -1,6 +1,6 @@
 // Gradients of the patches of convolutions, and of pools.
-#include "graph/backward.hpp"
-#include "graph/windows.hpp"
+#include "graph/gradient/backward.hpp"
+#include "graph/operations/windows.hpp"
 
 namespace hekla::graph {
 namespace {

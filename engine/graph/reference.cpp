@@ -1,6 +1,6 @@
 #include "graph/reference.hpp"
 
-#include "graph/reference_kernels.hpp"
+#include "graph/reference/call.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>

@@ -1,6 +1,6 @@
 // The interpreter's attention: every option, forward, backward and over a cache. Computes one head's scores as a
 // matrix, following the definition in operations.json.
-#include "graph/reference_kernels.hpp"
+#include "graph/reference/call.hpp"
 
 #include <algorithm>
 #include <cmath>

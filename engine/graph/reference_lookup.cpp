@@ -1,7 +1,7 @@
 // The interpreter's lookups by index: embedding, gather, scatter, rotary, and their gradients. An index out of range is
 // an error here, so that its cause is found; kernels have to clamp it.
 #include "graph/builder.hpp"
-#include "graph/reference_kernels.hpp"
+#include "graph/reference/call.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>

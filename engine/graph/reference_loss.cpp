@@ -1,5 +1,5 @@
 // The interpreter's cross entropy and its gradient, from given logits and from a linear.
-#include "graph/reference_kernels.hpp"
+#include "graph/reference/call.hpp"
 
 #include <algorithm>
 #include <cmath>

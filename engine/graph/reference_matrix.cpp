@@ -1,5 +1,5 @@
 // The interpreter's matrix products.
-#include "graph/reference_kernels.hpp"
+#include "graph/reference/call.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>

@@ -1,5 +1,5 @@
 // The interpreter's normalizations over the last or another axis, and their gradients.
-#include "graph/reference_kernels.hpp"
+#include "graph/reference/call.hpp"
 
 #include <algorithm>
 #include <cmath>

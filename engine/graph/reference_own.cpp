@@ -1,4 +1,4 @@
-#include "graph/reference_kernels.hpp"
+#include "graph/reference/call.hpp"
 
 #include <fmt/format.h>
 

@@ -1,7 +1,7 @@
 // The interpreter's pointwise operations and random numbers.
 #include "base/philox.hpp"
-#include "graph/reference_kernels.hpp"
 #include "graph/truncated_normal.hpp"
+#include "graph/reference/call.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -2,7 +2,7 @@
 //   gru:  r = s(x_r + h_r), z = s(x_z + h_z), n = tanh(x_n + r h_n), h' = (1 - z) n + z h
 //   lstm: i, f, o = s(x_. + h_.), g = tanh(x_g + h_g), c' = f c + i g, h' = o tanh(c')
 // where x_. = W_ih x + b_ih and h_. = W_hh h + b_hh.
-#include "graph/reference_kernels.hpp"
+#include "graph/reference/call.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -1,5 +1,5 @@
 // The interpreter's reductions. NaN is larger than every number, as in PyTorch.
-#include "graph/reference_kernels.hpp"
+#include "graph/reference/call.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -1,5 +1,5 @@
 // The interpreter's shape operations, and those that pass a value through.
-#include "graph/reference_kernels.hpp"
+#include "graph/reference/call.hpp"
 
 #include <algorithm>
 

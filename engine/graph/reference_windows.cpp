@@ -1,6 +1,6 @@
 // The interpreter's patches of convolutions, and pools.
-#include "graph/reference_kernels.hpp"
-#include "graph/windows.hpp"
+#include "graph/operations/windows.hpp"
+#include "graph/reference/call.hpp"
 
 namespace hekla::graph::reference {
 

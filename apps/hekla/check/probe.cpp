@@ -1,9 +1,9 @@
 #include "check/probe.hpp"
 
 #include "base/philox.hpp"
-#include "graph/loss_parameters.hpp"
+#include "graph/gradient/loss_parameters.hpp"
 #include "graph/output.hpp"
-#include "graph/simplify.hpp"
+#include "graph/passes/simplify.hpp"
 #include "infer/open/model_tensors.hpp"
 #include "program/host_tensor.hpp"
 #include "program/lowering/lower.hpp"

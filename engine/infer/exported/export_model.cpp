@@ -1,8 +1,8 @@
 // export_model(): stores in advance everything that the engine requests from a model's plugins and the shader compiler.
 #include "generate/decoder_program.hpp"
-#include "graph/decode_mode.hpp"
-#include "graph/sized_text.hpp"
+#include "graph/passes/decode_mode.hpp"
 #include "graph/text.hpp"
+#include "graph/text_form/sized_text.hpp"
 #include "infer/exported/exported_model.hpp"
 #include "infer/open/base_model.hpp"
 #include "infer/open/open_model.hpp"

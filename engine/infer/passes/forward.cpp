@@ -1,10 +1,10 @@
 #include "infer/passes/forward.hpp"
 
-#include "graph/id_range.hpp"
-#include "graph/logit_lens.hpp"
 #include "graph/output.hpp"
+#include "graph/passes/id_range.hpp"
+#include "graph/passes/logit_lens.hpp"
+#include "graph/passes/simplify.hpp"
 #include "graph/reference.hpp"
-#include "graph/simplify.hpp"
 #include "infer/passes/field_tensors.hpp"
 #include "program/host_tensor.hpp"
 #include "program/program.hpp"

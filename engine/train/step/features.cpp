@@ -2,7 +2,7 @@
 
 #include "base/number_text.hpp"
 #include "exchange/tree_sum.hpp"
-#include "graph/simplify.hpp"
+#include "graph/passes/simplify.hpp"
 #include "program/program.hpp"
 
 #include <algorithm>

@@ -5,7 +5,7 @@
 #include "base/resource_array.hpp"
 #include "data/batcher.hpp"
 #include "exchange/communicator.hpp"
-#include "graph/cut_frozen.hpp"
+#include "graph/passes/cut_frozen.hpp"
 #include "program/estimate.hpp"
 #include "program/program.hpp"
 #include "train/run/run_data.hpp"

@@ -1,4 +1,4 @@
-#include "graph/incoming_gradient.hpp"
+#include "graph/gradient/incoming_gradient.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-#include "graph/windows.hpp"
+#include "graph/operations/windows.hpp"
 
 #include <algorithm>
 

@@ -1,7 +1,7 @@
 // Operations that become others when a builder adds them.
-#include "graph/buffer_update.hpp"
-#include "graph/convolution.hpp"
-#include "graph/gradient_of.hpp"
+#include "graph/operations/buffer_update.hpp"
+#include "graph/operations/convolution.hpp"
+#include "graph/operations/gradient_of.hpp"
 
 namespace hekla::graph {
 

@@ -1,4 +1,4 @@
-#include "graph/fuse.hpp"
+#include "graph/passes/fuse.hpp"
 
 #include <algorithm>
 #include <limits>

@@ -1,4 +1,4 @@
-#include "graph/buffer_update.hpp"
+#include "graph/operations/buffer_update.hpp"
 
 #include "graph/output.hpp"
 

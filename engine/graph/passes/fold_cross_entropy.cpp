@@ -1,4 +1,4 @@
-#include "graph/fold_cross_entropy.hpp"
+#include "graph/passes/fold_cross_entropy.hpp"
 
 #include "graph/rewrite.hpp"
 

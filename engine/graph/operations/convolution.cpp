@@ -1,6 +1,6 @@
-#include "graph/convolution.hpp"
+#include "graph/operations/convolution.hpp"
 
-#include "graph/windows.hpp"
+#include "graph/operations/windows.hpp"
 
 #include <algorithm>
 
@@ -89,8 +89,8 @@ ValueId product_of(Builder& b, const Convolution& c, Form form, ValueId x, Value
     return dense(b, c, x, factors);
 }
 
-// Patches take several times the memory of x. They are computed for some rows of the batch at a time: for one, or for as
-// many as have no more than this number of elements.
+// Patches take several times the memory of x. They are computed for some rows of the batch at a time: for one, or for
+// as many as have no more than this number of elements.
 constexpr int64_t kMostPatchElements = int64_t{1} << 22;
 
 ValueId convolve(Builder& b, const Convolution& c) {

@@ -1,4 +1,4 @@
-#include "graph/attention_maps.hpp"
+#include "graph/passes/attention_maps.hpp"
 
 #include "graph/builder.hpp"
 

@@ -1,6 +1,6 @@
-#include "graph/given_gradient.hpp"
+#include "graph/operations/given_gradient.hpp"
 
-#include "graph/incoming_gradient.hpp"
+#include "graph/gradient/incoming_gradient.hpp"
 #include "graph/rewrite.hpp"
 
 #include <numeric>

@@ -1,4 +1,4 @@
-#include "graph/id_range.hpp"
+#include "graph/passes/id_range.hpp"
 
 #include <algorithm>
 

@@ -1,8 +1,8 @@
 // with_gradient: a value whose gradient a plugin describes itself, for the operations that computed it.
 #pragma once
 
-#include "graph/backward.hpp"
-#include "graph/shape_rule.hpp"
+#include "graph/gradient/backward.hpp"
+#include "graph/operations/shape_rule.hpp"
 
 namespace hekla::graph {
 

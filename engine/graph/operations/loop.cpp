@@ -1,4 +1,4 @@
-#include "graph/loop.hpp"
+#include "graph/operations/loop.hpp"
 
 #include "base/hash.hpp"
 #include "graph/rewrite.hpp"

@@ -1,4 +1,4 @@
-#include "graph/recompute.hpp"
+#include "graph/passes/recompute.hpp"
 
 #include "graph/output.hpp"
 #include "graph/rewrite.hpp"

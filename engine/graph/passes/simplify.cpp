@@ -1,4 +1,4 @@
-#include "graph/simplify.hpp"
+#include "graph/passes/simplify.hpp"
 
 #include "graph/rewrite.hpp"
 

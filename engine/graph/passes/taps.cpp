@@ -1,4 +1,4 @@
-#include "graph/taps.hpp"
+#include "graph/passes/taps.hpp"
 
 #include "base/name_pattern.hpp"
 #include "base/nearest_name.hpp"

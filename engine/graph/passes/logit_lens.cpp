@@ -1,4 +1,4 @@
-#include "graph/logit_lens.hpp"
+#include "graph/passes/logit_lens.hpp"
 
 #include "graph/rewrite.hpp"
 

@@ -1,4 +1,4 @@
-#include "graph/cut_frozen.hpp"
+#include "graph/passes/cut_frozen.hpp"
 
 #include "graph/rewrite.hpp"
 

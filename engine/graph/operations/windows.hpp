@@ -2,7 +2,7 @@
 // reads. Window i begins at i * stride - padding; its element u is u * dilation later.
 #pragma once
 
-#include "graph/shape_rule.hpp"
+#include "graph/operations/shape_rule.hpp"
 
 #include <array>
 

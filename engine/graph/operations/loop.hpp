@@ -2,7 +2,7 @@
 // none: their bodies are copied once for each step, so that gradients, decoding and kernels need no rules for them.
 #pragma once
 
-#include "graph/shape_rule.hpp"
+#include "graph/operations/shape_rule.hpp"
 
 namespace hekla::graph {
 

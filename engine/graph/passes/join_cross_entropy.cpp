@@ -1,4 +1,4 @@
-#include "graph/join_cross_entropy.hpp"
+#include "graph/passes/join_cross_entropy.hpp"
 
 #include "graph/rewrite.hpp"
 

@@ -1,4 +1,4 @@
-#include "graph/loss_parameters.hpp"
+#include "graph/gradient/loss_parameters.hpp"
 
 #include "base/name_pattern.hpp"
 #include "base/nearest_name.hpp"

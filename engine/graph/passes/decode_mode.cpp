@@ -1,4 +1,4 @@
-#include "graph/decode_mode.hpp"
+#include "graph/passes/decode_mode.hpp"
 
 #include "graph/rewrite.hpp"
 

@@ -1,7 +1,7 @@
-#include "graph/gradient_of.hpp"
+#include "graph/operations/gradient_of.hpp"
 
-#include "graph/backward.hpp"
-#include "graph/loop.hpp"
+#include "graph/gradient/backward.hpp"
+#include "graph/operations/loop.hpp"
 
 #include <algorithm>
 

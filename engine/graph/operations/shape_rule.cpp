@@ -1,10 +1,10 @@
 // Shape rules: from a node's inputs and attributes to the kinds and shapes of its outputs. Messages contain the
 // operation, the given shapes, and what differs, like a compiler's.
-#include "graph/given_gradient.hpp"
-#include "graph/loop.hpp"
-#include "graph/shape_rule.hpp"
+#include "graph/operations/shape_rule.hpp"
+#include "graph/operations/given_gradient.hpp"
+#include "graph/operations/loop.hpp"
 #include "graph/truncated_normal.hpp"
-#include "graph/windows.hpp"
+#include "graph/operations/windows.hpp"
 
 #include <algorithm>
 #include <fmt/ranges.h>

@@ -1,4 +1,4 @@
-#include "graph/sized_text.hpp"
+#include "graph/text_form/sized_text.hpp"
 
 #include <algorithm>
 #include <charconv>

@@ -1,4 +1,4 @@
-#include "graph/own_gradient.hpp"
+#include "graph/gradient/own_gradient.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
