@@ -75,6 +75,12 @@ Result<std::vector<Attribute>> complete_attributes(const OperationInfo& o, std::
     return attributes;
 }
 
+std::vector<NamedAttribute> attributes_of(const Node& node) {
+    std::vector<NamedAttribute> attributes;
+    for (const Attribute& attribute : node.attributes) attributes.push_back({attribute.name, attribute.value});
+    return attributes;
+}
+
 std::vector<ValueId> Builder::emit_one_hot(std::span<const ValueId> inputs,
                                            std::span<const NamedAttribute> attributes) {
     const auto refuse = [&](const std::string& what) {

@@ -1,5 +1,5 @@
-// State that the gradient rules share: gradients of outputs and of inputs. Internal to the room; the only entry point
-// is differentiate().
+// State that the gradient rules of operations share: gradients of outputs and of inputs. Internal to the room; its
+// entry points are differentiate() and gradient_of.
 #pragma once
 
 #include "graph/builder.hpp"
@@ -59,6 +59,7 @@ public:
     ValueId where(ValueId condition, ValueId a, ValueId b) { return b_(Op::where, {condition, a, b}); }
     ValueId sum(ValueId a, std::vector<int64_t> axes, bool keep);
     ValueId reshape(ValueId a, const Shape& shape); // a itself if it has this shape
+    ValueId rows(ValueId a);                        // [..., N] as [rows, N]
     ValueId broadcast(ValueId a, const Shape& shape);
     ValueId cast(ValueId a, Kind kind);
     ValueId reduce_to(ValueId a, const Shape& shape); // sums over the axes that were broadcast to a's shape
@@ -105,16 +106,5 @@ private:
 
 // Adds the gradients of the nodes below `end` by the rules, from the last to the first.
 void go_back(Backward& backward, NodeId end);
-
-// Converts an axis that may count from the end, for this rank.
-inline int64_t from_start(int64_t axis, int rank) { return axis < 0 ? axis + rank : axis; }
-
-// The rules by family; they return false if the operation is not in the family. Called when any_dy() is true.
-bool pointwise_gradient(Backward& backward);
-bool shape_gradient(Backward& backward);
-bool reduce_gradient(Backward& backward);
-bool windows_gradient(Backward& backward);
-bool layer_gradient(Backward& backward);
-bool own_gradient(Backward& backward);
 
 } // namespace hekla::graph

@@ -1,14 +1,18 @@
-// The interpreter's attention: every option, forward, backward and over a cache. Computes one head's scores as a
-// matrix, following the definition in operations.json.
+// Attention: every option, forward, backward and over a cache. The reference computes one head's scores as a matrix,
+// following the definition in operations.json.
+#include "graph/gradient/backward.hpp"
+#include "graph/operations/random.hpp"
+#include "graph/operations/rules.hpp"
+#include "graph/operations/shape_rule.hpp"
 #include "graph/reference/call.hpp"
+#include "graph/reference/multiply.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
 #include <limits>
 
-namespace hekla::graph::reference {
-
+namespace hekla::graph {
 namespace {
 
 // The second part of the hidden output lse if nothing is allowed: finite, and exp(score - lse) is 0.
@@ -16,6 +20,74 @@ constexpr double kEmptyRow = 1e30;
 
 int64_t table_entry(const std::vector<int64_t>& table, int64_t distance, int64_t first) {
     return table[at(std::clamp<int64_t>(distance - first, 0, static_cast<int64_t>(table.size()) - 1))];
+}
+
+// Checks the inputs of attention, which begin at input `q`.
+Status attention_inputs(const Rule& r, std::size_t q) {
+    for (std::size_t i = q; i < q + 3; ++i) HK_TRY(r.rank(i, 4, "[B, H, T, D]"));
+    const Shape &qs = r.shape(q), &ks = r.shape(q + 1), &vs = r.shape(q + 2);
+    const int64_t b = qs[0], h = qs[1], tq = qs[2], tk = ks[2];
+    if (ks[0] != b || vs[0] != b)
+        return r.error("q {}, k {}, v {}: batch sizes differ", qs.text(), ks.text(), vs.text());
+    if (ks[3] != qs[3])
+        return r.error("q {} and k {}: head sizes {} and {} differ", qs.text(), ks.text(), qs[3], ks[3]);
+    if (vs[1] != ks[1] || vs[2] != tk) return r.error("k {} and v {}: heads or lengths differ", ks.text(), vs.text());
+    if (ks[1] == 0 || h % ks[1] != 0)
+        return r.error("q {} and k {}: {} query heads are not a multiple of {} key heads", qs.text(), ks.text(), h,
+                       ks[1]);
+    if (tk == 0) return r.error("k {} has no keys", ks.text());
+    const auto scores = [&](std::size_t i) -> Status {
+        if (!r.has(i)) return {};
+        const Shape& s = r.shape(i);
+        if (s.rank() == 4 && (s[0] == 1 || s[0] == b) && (s[1] == 1 || s[1] == h) && s[2] == tq && s[3] == tk)
+            return {};
+        return r.error("{} is {}, expected [{} or 1, {} or 1, {}, {}]", r.input_name(i), s.text(), b, h, tq, tk);
+    };
+    const auto distances = [&](const char* table) { return r.node.ints(table); };
+    const std::vector<int64_t>& table = distances("distance_table");
+    const std::vector<int64_t>& key_table = distances("key_distance_table");
+    const auto in_table = [&](std::size_t i, const std::vector<int64_t>& t, const char* attribute,
+                              int64_t limit) -> Status {
+        if (t.empty()) return r.error("{} needs the attribute {}", r.input_name(i), attribute);
+        for (const int64_t entry : t)
+            if (entry < 0 || entry >= limit)
+                return r.error("{} has the entry {}, but {} is {}", attribute, entry, r.input_name(i), r.text(i));
+        return {};
+    };
+    HK_TRY(scores(q + 3));
+    if (r.has(q + 4)) {
+        HK_TRY(r.rank(q + 4, 2, "[heads, distances]"));
+        if (r.shape(q + 4)[0] != h) return r.error("distance_bias is {}, expected [{}, distances]", r.text(q + 4), h);
+        HK_TRY(in_table(q + 4, table, "distance_table", r.shape(q + 4)[1]));
+    }
+    if (r.has(q + 5)) {
+        HK_TRY(r.rank(q + 5, 4, "[B, H, Tq, distances]"));
+        HK_TRY(r.expect(q + 5, Shape{b, h, tq, r.shape(q + 5)[3]}));
+        HK_TRY(in_table(q + 5, table, "distance_table", r.shape(q + 5)[3]));
+    }
+    if (r.has(q + 6)) {
+        HK_TRY(r.rank(q + 6, 4, "[B, H, Tk, distances]"));
+        HK_TRY(r.expect(q + 6, Shape{b, h, tk, r.shape(q + 6)[3]}));
+        HK_TRY(in_table(q + 6, key_table, "key_distance_table", r.shape(q + 6)[3]));
+    }
+    if (r.has(q + 7)) {
+        HK_TRY(r.expect(q + 7, Shape{b, h, tq, 2}));
+        if (!r.has(q + 8) || !r.has(q + 9)) return r.error("query_class needs q_class and k_class");
+    }
+    HK_TRY(r.expect(q + 8, Shape{b, tq}));
+    HK_TRY(r.expect(q + 9, Shape{b, tk}));
+    HK_TRY(r.expect(q + 10, Shape{b, tk}));
+    HK_TRY(r.expect(q + 11, Shape{b, tq}));
+    HK_TRY(scores(q + 12));
+    if (r.has(q + 13) != r.has(q + 14)) return r.error("q_group and k_group come together");
+    HK_TRY(r.expect(q + 13, Shape{b, tq}));
+    HK_TRY(r.expect(q + 14, Shape{b, tk}));
+    HK_TRY(r.expect(q + 15, Shape{b, tq}));
+    HK_TRY(r.expect(q + 16, Shape{b, tk}));
+    HK_TRY(r.expect(q + 17, Shape{b}));
+    const double dropout = r.node.real("dropout");
+    if (!(dropout >= 0.0 && dropout < 1.0)) return r.error("dropout {} is outside [0, 1)", dropout);
+    return {};
 }
 
 // Returns the offset of one head's scores in a [b | 1, h | 1, i, j] tensor.
@@ -155,7 +227,24 @@ RowSum softmax_row(double* s, const char* open, int64_t length) {
     return {top, std::log(total)};
 }
 
-} // namespace
+Result<Outputs> attention_outputs(const Rule& r) {
+    HK_TRY(attention_inputs(r, 0));
+    const Shape &q = r.shape(0), &v = r.shape(2);
+    return Outputs{{r.kind(0), Shape{q[0], q[1], q[2], v[3]}}, {Kind::float32, Shape{q[0], q[1], q[2], 2}}};
+}
+
+void attention_gradient(Backward& b) {
+    std::vector<ValueId> inputs{b.dy(), b.y(0), b.y(1)};
+    inputs.insert(inputs.end(), b.node().inputs.begin(), b.node().inputs.end());
+    int64_t wanted = 0;
+    for (std::size_t i = 0; i < 8; ++i)
+        if (b.wants(i)) wanted |= int64_t{1} << i;
+    std::vector<NamedAttribute> attributes = attributes_of(b.node());
+    attributes.push_back({"wanted", wanted});
+    const std::vector<ValueId> d = b.builder().emit(Op::attention_gradient, inputs, attributes);
+    for (std::size_t i = 0; i < d.size(); ++i)
+        if (b.wants(i)) b.give(i, d[i]);
+}
 
 Status run_attention(const Call& call) {
     const Attention a(call, 0);
@@ -182,6 +271,27 @@ Status run_attention(const Call& call) {
                      call.out().data.data() + (b * a.heads + h) * a.queries * a.value_width);
         }
     return {};
+}
+
+Result<Outputs> attention_gradient_outputs(const Rule& r) {
+    HK_TRY(attention_inputs(r, 3));
+    const Shape &q = r.shape(3), &v = r.shape(5);
+    const Shape y{q[0], q[1], q[2], v[3]};
+    HK_TRY(r.expect(0, y));
+    HK_TRY(r.expect(1, y));
+    HK_TRY(r.expect(2, Shape{q[0], q[1], q[2], 2}));
+    Outputs outputs;
+    const int64_t wanted = r.node.integer("wanted");
+    for (std::size_t i = 0; i < 8; ++i) {
+        const std::size_t input = i + 3;
+        if ((wanted >> i & 1) == 0) {
+            outputs.push_back({Kind::float32, Shape{0}});
+        } else {
+            if (!r.has(input)) return r.error("a gradient of {} is wanted, which is absent", r.input_name(input));
+            outputs.push_back({r.kind(input), r.shape(input)});
+        }
+    }
+    return outputs;
 }
 
 Status run_attention_gradient(const Call& call) {
@@ -242,7 +352,26 @@ Status run_attention_gradient(const Call& call) {
     return {};
 }
 
-namespace {
+Result<Outputs> attention_cached_outputs(const Rule& r) {
+    for (std::size_t i = 0; i < 3; ++i) HK_TRY(r.rank(i, 4, "[B, H, T, D]"));
+    const Shape &q = r.shape(0), &k = r.shape(1), &v = r.shape(2);
+    const int64_t b = q[0], capacity = r.node.integer("capacity");
+    if (k[0] != b || v[0] != b || k[2] != q[2] || v[2] != q[2] || k[3] != q[3] || v[1] != k[1] || k[1] == 0 ||
+        q[1] % k[1] != 0)
+        return r.error("q {}, k {}, v {} do not fit", q.text(), k.text(), v.text());
+    if (capacity < 1 || capacity > std::numeric_limits<int32_t>::max())
+        return r.error("capacity {} is not possible", capacity);
+    HK_TRY(r.expect(3, Shape{b}));
+    HK_TRY(r.expect(4, Shape{b}));
+    HK_TRY(r.expect(5, Shape{b, capacity}));
+    if (r.has(6)) {
+        HK_TRY(r.rank(6, 2, "[heads, distances]"));
+        for (const int64_t entry : r.node.ints("distance_table"))
+            if (entry < 0 || entry >= r.shape(6)[1])
+                return r.error("distance_table has the entry {}, distance_bias is {}", entry, r.text(6));
+    }
+    return one(r.kind(0), Shape{b, q[1], q[2], v[3]});
+}
 
 // Returns one of the two caches [rows, Hkv, capacity, D], creating it at the first use.
 Result<Tensor*> cache_of(const Call& call, const char* suffix, const Tensor& like, int64_t rows, int64_t capacity) {
@@ -261,8 +390,6 @@ Result<Tensor*> cache_of(const Call& call, const char* suffix, const Tensor& lik
                                             Shape{rows, like.shape[1], capacity, like.shape[3]}.text()));
     return &cache;
 }
-
-} // namespace
 
 // A query of row b at index i < count[b] is at position start[b] + i and attends to keys 0 .. start[b] + count[b] - 1,
 // as far as causal and window allow; the rest of y is 0. New keys are written to row b of the cache.
@@ -335,4 +462,10 @@ Status run_attention_cached(const Call& call) {
     return {};
 }
 
-} // namespace hekla::graph::reference
+} // namespace
+
+const OperationRules attention_rules{attention_outputs, attention_gradient, run_attention};
+const OperationRules attention_gradient_rules{attention_gradient_outputs, nullptr, run_attention_gradient};
+const OperationRules attention_cached_rules{attention_cached_outputs, nullptr, run_attention_cached};
+
+} // namespace hekla::graph

@@ -1,5 +1,7 @@
 #include "graph/operations/buffer_update.hpp"
 
+#include "graph/operations/rules.hpp"
+#include "graph/operations/shape_rule.hpp"
 #include "graph/output.hpp"
 
 #include <fmt/format.h>
@@ -13,6 +15,17 @@ std::vector<BufferUpdate> buffer_updates(const Graph& graph) {
     return updates;
 }
 
+namespace {
+
+Result<Outputs> buffer_update_outputs(const Rule& r) {
+    const Op made_by = r.graph.producer(r.node.inputs[0]).op;
+    if (made_by != Op::buffer)
+        return r.error("buffer is a result of {}, expected a value of buffer()", info(made_by).name);
+    HK_TRY(r.expect(1, r.shape(0)));
+    return one(r.kind(1), r.shape(1));
+}
+
+// Registers the update and returns its value. An error if the buffer has one already.
 std::vector<ValueId> expand_buffer_update(Builder& b, const Node& node) {
     const std::string name = b.graph().producer(node.inputs[0]).text("name");
     const std::string output = output_name(OutputKind::buffer_update, name);
@@ -25,5 +38,9 @@ std::vector<ValueId> expand_buffer_update(Builder& b, const Node& node) {
     b.output(output, node.inputs[1]);
     return {node.inputs[1]};
 }
+
+} // namespace
+
+const OperationRules buffer_update_rules{buffer_update_outputs, nullptr, nullptr, expand_buffer_update};
 
 } // namespace hekla::graph

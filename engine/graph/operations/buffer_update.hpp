@@ -2,7 +2,7 @@
 // over the micro-batches of a step, and writes the mean with the parameters' update.
 #pragma once
 
-#include "graph/builder.hpp"
+#include "graph/graph.hpp"
 
 #include <string>
 #include <string_view>
@@ -18,8 +18,5 @@ struct BufferUpdate {
 
 // Returns the updates of a graph, by name.
 std::vector<BufferUpdate> buffer_updates(const Graph& graph);
-
-// Registers the update and returns its value. An error if the buffer has one already.
-std::vector<ValueId> expand_buffer_update(Builder& builder, const Node& node);
 
 } // namespace hekla::graph

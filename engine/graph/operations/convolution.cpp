@@ -1,5 +1,7 @@
-#include "graph/operations/convolution.hpp"
-
+// Convolutions, and pools along one dimension, as the operations that compute them: a convolution is one matrix product
+// of the patches of x with the weight, whose gradients are those of the product and of patches.
+#include "graph/builder.hpp"
+#include "graph/operations/rules.hpp"
 #include "graph/operations/windows.hpp"
 
 #include <algorithm>
@@ -113,17 +115,30 @@ ValueId convolve(Builder& b, const Convolution& c) {
     return joined.empty() ? kNone : joined[0];
 }
 
-ValueId conv1d(Builder& b, const Node& node, const Windows& windows) {
+std::vector<ValueId> expand_conv2d(Builder& b, const Node& node) {
+    const Windows windows = windows_of(b.graph(), node);
+    const ValueId y = convolve(b, {node.inputs[0], node.inputs[1], node.inputs[2], windows, node.integer("groups")});
+    return b.ok() ? std::vector<ValueId>{y} : std::vector<ValueId>{};
+}
+
+// Returns y [B, 1, T, C] as [B, T, C].
+std::vector<ValueId> along_one_dimension(Builder& b, ValueId y) {
+    if (!b.ok()) return {};
+    const Shape shape = b.shape(y);
+    return {reshape_to(b, y, {shape[0], shape[2], shape[3]})};
+}
+
+std::vector<ValueId> expand_conv1d(Builder& b, const Node& node) {
+    const Windows windows = windows_of(b.graph(), node);
     const Shape x = b.shape(node.inputs[0]), weight = b.shape(node.inputs[1]);
     const Convolution c{reshape_to(b, node.inputs[0], {x[0], 1, x[1], x[2]}),
                         reshape_to(b, node.inputs[1], {weight[0], weight[1], 1, weight[2]}), node.inputs[2], windows,
                         node.integer("groups")};
-    const ValueId y = convolve(b, c);
-    if (!b.ok()) return kNone;
-    return reshape_to(b, y, {b.shape(y)[0], b.shape(y)[2], b.shape(y)[3]});
+    return along_one_dimension(b, convolve(b, c));
 }
 
-ValueId pool1d(Builder& b, const Node& node, const Windows& windows) {
+std::vector<ValueId> expand_pool1d(Builder& b, const Node& node) {
+    const Windows windows = windows_of(b.graph(), node);
     const Shape shape = b.shape(node.inputs[0]);
     const ValueId x = reshape_to(b, node.inputs[0], {shape[0], 1, shape[1], shape[2]});
     const NamedAttribute kernel{"kernel", ints(windows.kernel)}, stride{"stride", ints(windows.stride)},
@@ -132,23 +147,14 @@ ValueId pool1d(Builder& b, const Node& node, const Windows& windows) {
         node.op == Op::max_pool1d
             ? b(Op::max_pool2d, {x}, {kernel, stride, padding, {"dilation", ints(windows.dilation)}})
             : b(Op::avg_pool2d, {x}, {kernel, stride, padding, {"count_padding", node.integer("count_padding")}});
-    if (!b.ok()) return kNone;
-    return reshape_to(b, y, {b.shape(y)[0], b.shape(y)[2], b.shape(y)[3]});
+    return along_one_dimension(b, y);
 }
 
 } // namespace
 
-std::vector<ValueId> expand_convolution(Builder& b, const Node& node) {
-    const Windows windows = windows_of(b.graph(), node);
-    ValueId y = kNone;
-    switch (node.op) {
-    case Op::conv2d:
-        y = convolve(b, {node.inputs[0], node.inputs[1], node.inputs[2], windows, node.integer("groups")});
-        break;
-    case Op::conv1d: y = conv1d(b, node, windows); break;
-    default: y = pool1d(b, node, windows); break;
-    }
-    return b.ok() ? std::vector<ValueId>{y} : std::vector<ValueId>{};
-}
+const OperationRules conv1d_rules{convolution_outputs, nullptr, nullptr, expand_conv1d};
+const OperationRules conv2d_rules{convolution_outputs, nullptr, nullptr, expand_conv2d};
+const OperationRules max_pool1d_rules{pool_outputs, nullptr, nullptr, expand_pool1d};
+const OperationRules avg_pool1d_rules{pool_outputs, nullptr, nullptr, expand_pool1d};
 
 } // namespace hekla::graph

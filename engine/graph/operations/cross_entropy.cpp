@@ -1,12 +1,15 @@
-// The interpreter's cross entropy and its gradient, from given logits and from a linear.
+// Cross entropy and its gradient, of given logits and of those of a linear.
+#include "graph/gradient/backward.hpp"
+#include "graph/operations/rules.hpp"
+#include "graph/operations/shape_rule.hpp"
 #include "graph/reference/call.hpp"
+#include "graph/reference/multiply.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
 
-namespace hekla::graph::reference {
-
+namespace hekla::graph {
 namespace {
 
 // Rows of logits, and the options of the loss.
@@ -78,6 +81,124 @@ private:
     double total_weight_ = 0;
 };
 
+Result<Outputs> cross_entropy_outputs(const Rule& r) {
+    const bool back = r.node.op == Op::cross_entropy_gradient;
+    const std::size_t logits = back ? 1 : 0;
+    const Shape& x = r.shape(logits);
+    if (x.rank() == 0 || x[-1] == 0) return r.error("logits are {}, expected [..., V]", x.text());
+    Shape rows = x;
+    rows.erase(-1);
+    HK_TRY(r.expect(logits + 1, rows));
+    HK_TRY(r.expect(back ? 4 : 2, Shape{x[-1]}));
+    Shape pairs = rows; // the largest logit, and the logarithm of the sum of exp relative to it
+    pairs.push_back(2);
+    if (!back) return Outputs{{Kind::float32, rows}, {Kind::float32, pairs}};
+    HK_TRY(r.expect(0, rows));
+    HK_TRY(r.expect(3, pairs));
+    return one(r.kind(logits), x);
+}
+
+// Class weights are rarely trained. If they are, dweights[c] = (1 - s) sum of d over the rows labeled c times their
+// -log p, and s/V sum over all rows of d times -log p[c].
+void class_weight_gradient(Backward& b) {
+    Builder& build = b.builder();
+    const double smoothing = b.node().real("smoothing");
+    const ValueId labels = b.rows(b.reshape(b.x(1), [&] {
+        Shape shape = b.shape(b.x(1));
+        shape.push_back(1);
+        return shape;
+    }())); // [N, 1]
+    const ValueId logits = b.rows(b.x(0));
+    const int64_t rows = b.shape(logits)[0], classes = b.shape(logits)[1];
+    const ValueId counted =
+        b.compare(labels, Relation::not_equal, static_cast<double>(b.node().integer("ignore_index")));
+    const ValueId safe = b.where(counted, labels, b.number(labels, 0.0));
+    const ValueId dloss = b.reshape(b.dy(), Shape{rows, 1});
+    const ValueId d = b.where(counted, dloss, b.number(dloss, 0.0));
+    const ValueId negative_log_p = b.neg(build(Op::log_softmax, {b.cast(logits, Kind::float32)}));
+    const ValueId of_label = build(Op::gather, {negative_log_p, safe}, {{"batch_dimensions", int64_t{1}}}); // [N, 1]
+    const ValueId flat = b.reshape(safe, Shape{rows});
+    const ValueId hard = build(Op::embedding_gradient, {b.scale(b.mul(d, of_label), 1.0 - smoothing), flat},
+                               {{"rows", classes}}); // [V, 1]
+    b.give(2, b.reshape(hard, Shape{classes}));
+    if (smoothing != 0.0)
+        b.give(2, b.scale(b.sum(b.mul(d, negative_log_p), {0}, false), smoothing / static_cast<double>(classes)));
+}
+
+void cross_entropy_gradient(Backward& b) {
+    const Node& node = b.node();
+    if (b.wants(0))
+        b.give(0, b.builder()(Op::cross_entropy_gradient, {b.dy(), b.x(0), b.x(1), b.y(1), b.x(2)},
+                              {{"ignore_index", node.integer("ignore_index")}, {"smoothing", node.real("smoothing")}}));
+    if (b.wants(2)) class_weight_gradient(b);
+}
+
+Status run_cross_entropy(const Call& call) {
+    const Shape& logits = call.in(0).shape;
+    const int64_t classes = logits[-1];
+    const CrossEntropy loss(call, logits.elements() / classes, classes, call.data(1), call.data(2));
+    return loss.forward(call.data(0), call.out(0), call.out(1));
+}
+
+Status run_cross_entropy_gradient(const Call& call) {
+    const Shape& logits = call.in(1).shape;
+    const int64_t classes = logits[-1];
+    const CrossEntropy loss(call, logits.elements() / classes, classes, call.data(2), call.data(4));
+    return loss.backward(call.data(0), call.data(1), call.data(3), call.out().data.data());
+}
+
+Result<Outputs> linear_cross_entropy_outputs(const Rule& r) {
+    const bool forward = r.node.op != Op::linear_cross_entropy_gradient; // computes the loss
+    const bool back = r.node.op != Op::linear_cross_entropy;
+    const std::size_t x = back ? 1 : 0;
+    HK_TRY(r.rank(x, 2, "[N, D]"));
+    HK_TRY(r.rank(x + 1, 2, "[V, D], or [D, V] with input_first"));
+    const int axis = r.node.integer("input_first") != 0 ? 1 : 0;
+    const int64_t classes = r.shape(x + 1)[axis], width = r.shape(x)[1];
+    const Shape rows{r.shape(x)[0]}, pairs{rows[0], 2};
+    if (classes == 0 || r.shape(x + 1)[1 - axis] != width)
+        return r.error("x is {} and weight {}: expected {} of {} numbers", r.text(x), r.text(x + 1),
+                       axis == 1 ? "columns" : "rows", width);
+    HK_TRY(r.expect(x + 2, Shape{classes}));
+    HK_TRY(r.expect(x + 3, rows));
+    HK_TRY(r.expect(forward ? x + 4 : 6, Shape{classes}));
+    Outputs outputs;
+    if (forward) {
+        outputs.push_back({Kind::float32, rows});
+        if (!back) outputs.push_back({Kind::float32, pairs});
+        outputs.push_back({Kind::int32, Shape{r.node.integer("best") != 0 ? rows[0] : 0}});
+    }
+    if (!back) return outputs;
+    HK_TRY(r.expect(0, rows));
+    if (!forward) HK_TRY(r.expect(5, pairs));
+    const int64_t wanted = r.node.integer("wanted");
+    const auto of = [&](int64_t bit, const Shape& shape) { return (wanted >> bit & 1) != 0 ? shape : Shape{0}; };
+    outputs.push_back({r.kind(x), of(0, r.shape(x))});
+    outputs.push_back({Kind::float32, of(1, r.shape(x + 1))});
+    outputs.push_back({Kind::float32, of(2, Shape{classes})});
+    return outputs;
+}
+
+void linear_cross_entropy_gradient(Backward& b) {
+    const Node& node = b.node();
+    if (b.wants(4)) { // fold_cross_entropy() does not change such a loss
+        b.builder().fail(unsupported("linear_cross_entropy has no gradient towards class weights"));
+        return;
+    }
+    int64_t wanted = 0;
+    for (std::size_t i = 0; i < 3; ++i)
+        if (b.wants(i)) wanted |= int64_t{1} << i;
+    const ValueId inputs[] = {b.dy(), b.x(0), b.x(1), b.x(2), b.x(3), b.y(1), b.x(4)};
+    const NamedAttribute attributes[] = {{"input_first", node.integer("input_first")},
+                                         {"ignore_index", node.integer("ignore_index")},
+                                         {"smoothing", node.real("smoothing")},
+                                         {"chunk", node.integer("chunk")},
+                                         {"wanted", wanted}};
+    const std::vector<ValueId> d = b.builder().emit(Op::linear_cross_entropy_gradient, inputs, attributes);
+    for (std::size_t i = 0; i < d.size(); ++i)
+        if (b.wants(i)) b.give(i, d[i]);
+}
+
 // linear(x, weight, bias) of inputs `first` to first + 2: [N, V].
 struct Linear {
     int64_t rows = 0, width = 0, classes = 0;
@@ -109,7 +230,7 @@ void find_best(const Call& call, const Linear& linear, Tensor& to) {
 }
 
 // Computes the gradients of the linear from dlogits, as outputs `first` to first + 2.
-void linear_gradient(const Call& call, const Linear& linear, std::size_t first) {
+void set_linear_gradient(const Call& call, const Linear& linear, std::size_t first) {
     const auto& [rows, width, classes, input_first, logits] = linear;
     const double* d = logits.data();
     const int64_t wanted = call.node.integer("wanted");
@@ -124,7 +245,7 @@ void linear_gradient(const Call& call, const Linear& linear, std::size_t first) 
             for (int64_t c = 0; c < classes; ++c) call.out(first + 2).data[at(c)] += d[row * classes + c];
 }
 
-Status linear_cross_entropy(const Call& call) {
+Status run_linear_cross_entropy(const Call& call) {
     const Linear linear(call, 0);
     const CrossEntropy loss(call, linear.rows, linear.classes, call.data(3), call.data(4));
     HK_TRY(loss.forward(linear.logits.data(), call.out(0), call.out(1)));
@@ -132,15 +253,15 @@ Status linear_cross_entropy(const Call& call) {
     return {};
 }
 
-Status linear_cross_entropy_gradient(const Call& call) {
+Status run_linear_cross_entropy_gradient(const Call& call) {
     Linear linear(call, 1);
     const CrossEntropy loss(call, linear.rows, linear.classes, call.data(4), call.data(6));
     HK_TRY(loss.backward(call.data(0), linear.logits.data(), call.data(5), linear.logits.data()));
-    linear_gradient(call, linear, 0);
+    set_linear_gradient(call, linear, 0);
     return {};
 }
 
-Status linear_cross_entropy_with_gradient(const Call& call) {
+Status run_linear_cross_entropy_with_gradient(const Call& call) {
     Linear linear(call, 1);
     const CrossEntropy loss(call, linear.rows, linear.classes, call.data(4), call.data(5));
     Tensor lse;
@@ -148,23 +269,19 @@ Status linear_cross_entropy_with_gradient(const Call& call) {
     HK_TRY(loss.forward(linear.logits.data(), call.out(0), lse));
     find_best(call, linear, call.out(1));
     HK_TRY(loss.backward(call.data(0), linear.logits.data(), lse.data.data(), linear.logits.data()));
-    linear_gradient(call, linear, 2);
+    set_linear_gradient(call, linear, 2);
     return {};
 }
 
 } // namespace
 
-Status run_loss(const Call& call) {
-    if (call.node.op == Op::linear_cross_entropy) return linear_cross_entropy(call);
-    if (call.node.op == Op::linear_cross_entropy_gradient) return linear_cross_entropy_gradient(call);
-    if (call.node.op == Op::linear_cross_entropy_with_gradient) return linear_cross_entropy_with_gradient(call);
-    const bool back = call.node.op == Op::cross_entropy_gradient;
-    const Shape& logits = call.in(back ? 1 : 0).shape;
-    const int64_t classes = logits[-1];
-    const CrossEntropy loss(call, logits.elements() / classes, classes, call.data(back ? 2 : 1),
-                            call.data(back ? 4 : 2));
-    return back ? loss.backward(call.data(0), call.data(1), call.data(3), call.out().data.data())
-                : loss.forward(call.data(0), call.out(0), call.out(1));
-}
+const OperationRules cross_entropy_rules{cross_entropy_outputs, cross_entropy_gradient, run_cross_entropy};
+const OperationRules cross_entropy_gradient_rules{cross_entropy_outputs, nullptr, run_cross_entropy_gradient};
+const OperationRules linear_cross_entropy_rules{linear_cross_entropy_outputs, linear_cross_entropy_gradient,
+                                                run_linear_cross_entropy};
+const OperationRules linear_cross_entropy_gradient_rules{linear_cross_entropy_outputs, nullptr,
+                                                         run_linear_cross_entropy_gradient};
+const OperationRules linear_cross_entropy_with_gradient_rules{linear_cross_entropy_outputs, nullptr,
+                                                              run_linear_cross_entropy_with_gradient};
 
-} // namespace hekla::graph::reference
+} // namespace hekla::graph

@@ -1,6 +1,10 @@
-#include "graph/operations/given_gradient.hpp"
-
+// incoming_gradient and with_gradient: a value whose gradient a plugin describes itself, for the operations that
+// computed it.
+#include "graph/gradient/backward.hpp"
 #include "graph/gradient/incoming_gradient.hpp"
+#include "graph/operations/rules.hpp"
+#include "graph/operations/shape_rule.hpp"
+#include "graph/reference/call.hpp"
 #include "graph/rewrite.hpp"
 
 #include <numeric>
@@ -11,10 +15,7 @@ namespace {
 // with_gradient's inputs: y, the incoming gradient, then pairs of x and its gradient.
 constexpr std::size_t kIncoming = 1, kFirstPair = 2;
 
-} // namespace
-
-Result<Outputs> given_gradient_outputs(const Rule& r) {
-    if (r.node.op == Op::incoming_gradient) return one(r.kind(0), r.shape(0));
+Result<Outputs> with_gradient_outputs(const Rule& r) {
     const std::size_t count = r.node.inputs.size();
     if (count < 4 || count % 2 != 0)
         return r.error("{} parts, expected y, its incoming gradient, and pairs of an x and the gradient of that x",
@@ -35,9 +36,8 @@ Result<Outputs> given_gradient_outputs(const Rule& r) {
     return one(r.kind(0), r.shape(0));
 }
 
-bool given_gradient(Backward& backward) {
+void with_gradient_gradient(Backward& backward) {
     const Node node = backward.node();
-    if (node.op != Op::with_gradient) return false;
     Builder& b = backward.builder();
     const ValueId incoming = node.inputs[kIncoming];
     const std::vector<bool> depends = dependent_on_gradient(b.graph(), incoming);
@@ -56,7 +56,13 @@ bool given_gradient(Backward& backward) {
     }
     for (std::size_t i = kFirstPair; i < node.inputs.size() && b.ok(); i += 2)
         backward.give(i, now[node.inputs[i + 1]]);
-    return true;
 }
+
+Status run_zeros(const Call&) { return {}; }
+
+} // namespace
+
+const OperationRules incoming_gradient_rules{like_first_input, nullptr, run_zeros};
+const OperationRules with_gradient_rules{with_gradient_outputs, with_gradient_gradient, run_same};
 
 } // namespace hekla::graph

@@ -2,6 +2,8 @@
 
 #include "graph/gradient/backward.hpp"
 #include "graph/operations/loop.hpp"
+#include "graph/operations/rules.hpp"
+#include "graph/operations/shape_rule.hpp"
 
 #include <algorithm>
 
@@ -25,6 +27,10 @@ bool comes_from_loop(const Graph& graph, ValueId value) {
 bool waits_for_loops(const Builder& builder, const Node& node) {
     return node.op == Op::gradient_of && comes_from_loop(builder.graph(), node.inputs[0]);
 }
+
+namespace {
+
+Result<Outputs> gradient_of_outputs(const Rule& r) { return one(r.kind(1), r.shape(1)); }
 
 std::vector<ValueId> expand_gradient_of(Builder& builder, const Node& node) {
     const ValueId y = node.inputs[0], x = node.inputs[1];
@@ -55,5 +61,9 @@ std::vector<ValueId> expand_gradient_of(Builder& builder, const Node& node) {
     }
     return {};
 }
+
+} // namespace
+
+const OperationRules gradient_of_rules{gradient_of_outputs, nullptr, nullptr, expand_gradient_of};
 
 } // namespace hekla::graph

@@ -1,6 +1,8 @@
 #include "graph/operations/loop.hpp"
 
 #include "base/hash.hpp"
+#include "graph/operations/rules.hpp"
+#include "graph/operations/shape_rule.hpp"
 #include "graph/rewrite.hpp"
 
 #include <algorithm>
@@ -364,6 +366,8 @@ bool is_loop_operation(Op op) {
     }
 }
 
+namespace {
+
 Result<Outputs> loop_outputs(const Rule& r) {
     const Node& node = r.node;
     if (node.op == Op::loop_index) {
@@ -403,6 +407,14 @@ Result<Outputs> loop_outputs(const Rule& r) {
     HK_TRY(sizes_ok(r, all));
     return Outputs{{r.kind(1), Shape(all)}};
 }
+
+} // namespace
+
+const OperationRules loop_index_rules{loop_outputs};
+const OperationRules loop_step_rules{loop_outputs};
+const OperationRules loop_state_rules{loop_outputs};
+const OperationRules loop_next_rules{loop_outputs};
+const OperationRules loop_collect_rules{loop_outputs};
 
 Result<Graph> unroll_loops(Graph graph, std::span<std::size_t> counts) {
     for (;;) {

@@ -2,13 +2,10 @@
 // none: their bodies are copied once for each step, so that gradients, decoding and kernels need no rules for them.
 #pragma once
 
-#include "graph/operations/shape_rule.hpp"
+#include "graph/operation.hpp"
 
 namespace hekla::graph {
 
 bool is_loop_operation(Op op);
-
-// Returns kind and shape of what an operation of a loop returns.
-Result<Outputs> loop_outputs(const Rule& rule);
 
 } // namespace hekla::graph

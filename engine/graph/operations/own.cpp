@@ -1,15 +1,28 @@
-// The gradient of a plugin's own operation: the graph that the plugin described, inserted here.
+// Plugins' own operations: the rules are what the plugin declared for a use.
 #include "graph/gradient/backward.hpp"
 #include "graph/gradient/own_gradient.hpp"
+#include "graph/operations/rules.hpp"
+#include "graph/operations/shape_rule.hpp"
+#include "graph/reference/call.hpp"
 #include "graph/rewrite.hpp"
 
 #include <fmt/format.h>
 
 namespace hekla::graph {
+namespace {
 
-bool own_gradient(Backward& backward) {
+// Returns the outputs that the plugin declared for this use.
+Result<Outputs> own_outputs(const Rule& r) {
+    const OwnUse& use = *r.node.own;
+    for (std::size_t i = 0; i < r.node.inputs.size(); ++i)
+        if (!(r.shape(i) == use.inputs[i]))
+            return r.error("{} is {}, and this use was described for {}", r.input_name(i), r.text(i),
+                           use.inputs[i].text());
+    return use.outputs;
+}
+
+void own_gradient(Backward& backward) {
     const Node node = backward.node();
-    if (node.op != Op::own) return false;
     Builder& b = backward.builder();
     const OwnDeclaration& d = node.own->operation->declaration();
     const Graph* rule = node.own->gradient.get();
@@ -17,7 +30,7 @@ bool own_gradient(Backward& backward) {
         b.fail(unsupported(fmt::format("{} has no gradient, and something before it learns: give the operation a "
                                        "gradient, or put stop_gradient before it",
                                        d.name)));
-        return true;
+        return;
     }
     std::map<std::string, ValueId, std::less<>> leaves;
     for (std::size_t i = 0; i < d.inputs.size(); ++i) leaves[kOwnInput + d.inputs[i].name] = node.inputs[i];
@@ -45,7 +58,24 @@ bool own_gradient(Backward& backward) {
         const auto given = rule->outputs.find(kOwnInputGradient + d.inputs[i].name);
         if (given != rule->outputs.end()) backward.give(i, now[given->second]);
     }
-    return true;
 }
+
+Status run_own(const Call& call) {
+    const OwnDeclaration& d = call.node.own->operation->declaration();
+    if (!d.reference)
+        return unsupported(
+            fmt::format("{} is of a plugin's own, and this graph was read from text: the interpreter needs "
+                        "it described by its plugin",
+                        d.name));
+    HK_TRY(d.reference(call.inputs, call.node.attributes, call.outputs));
+    for (std::size_t i = 0; i < call.outputs.size(); ++i)
+        if (call.out(i).data.size() != at(call.out(i).shape.elements()))
+            return internal_error(fmt::format("the reference of {} changed the size of '{}'", d.name, d.outputs[i]));
+    return {};
+}
+
+} // namespace
+
+const OperationRules own_rules{own_outputs, own_gradient, run_own};
 
 } // namespace hekla::graph

@@ -1,16 +1,77 @@
-// The interpreter's recurrent layers and their gradients, in PyTorch's form:
+// Recurrent layers and their gradients, in PyTorch's form:
 //   gru:  r = s(x_r + h_r), z = s(x_z + h_z), n = tanh(x_n + r h_n), h' = (1 - z) n + z h
 //   lstm: i, f, o = s(x_. + h_.), g = tanh(x_g + h_g), c' = f c + i g, h' = o tanh(c')
 // where x_. = W_ih x + b_ih and h_. = W_hh h + b_hh.
+#include "graph/gradient/backward.hpp"
+#include "graph/operations/rules.hpp"
+#include "graph/operations/shape_rule.hpp"
 #include "graph/reference/call.hpp"
+#include "graph/reference/multiply.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
 
-namespace hekla::graph::reference {
-
+namespace hekla::graph {
 namespace {
+
+// Checks the inputs of gru and lstm, whose x is input `x`; gates: 3 or 4.
+Status recurrent_inputs(const Rule& r, std::size_t x, int64_t gates) {
+    HK_TRY(r.rank(x, 3, "[B, T, I]"));
+    HK_TRY(r.rank(x + 2, 2, "[gates H, H]"));
+    const int64_t b = r.shape(x)[0], in = r.shape(x)[2], h = r.shape(x + 2)[1];
+    HK_TRY(r.expect(x + 1, Shape{gates * h, in}));
+    HK_TRY(r.expect(x + 2, Shape{gates * h, h}));
+    HK_TRY(r.expect(x + 3, Shape{gates * h}));
+    HK_TRY(r.expect(x + 4, Shape{gates * h}));
+    HK_TRY(r.expect(x + 5, Shape{b}));
+    HK_TRY(r.expect(x + 6, Shape{b, h}));
+    if (gates == 4) HK_TRY(r.expect(x + 7, Shape{b, h}));
+    return {};
+}
+
+Result<Outputs> recurrent_outputs(const Rule& r) {
+    const bool lstm = r.node.op == Op::lstm;
+    HK_TRY(recurrent_inputs(r, 0, lstm ? 4 : 3));
+    const int64_t b = r.shape(0)[0], t = r.shape(0)[1], h = r.shape(2)[1];
+    const Kind kind = r.kind(0);
+    Outputs outputs{{kind, Shape{b, t, h}}, {kind, Shape{b, h}}};
+    if (lstm) {
+        outputs.push_back({kind, Shape{b, h}});
+        outputs.push_back({kind, Shape{b, t, h}});
+    }
+    return outputs;
+}
+
+Result<Outputs> recurrent_gradient_outputs(const Rule& r) {
+    const bool lstm = r.node.op == Op::lstm_gradient;
+    const std::size_t x = lstm ? 5 : 3;
+    HK_TRY(recurrent_inputs(r, x, lstm ? 4 : 3));
+    const int64_t b = r.shape(x)[0], t = r.shape(x)[1], h = r.shape(x + 2)[1];
+    // dy; the gradients of the last states; y, and the cells of an LSTM.
+    for (std::size_t i = 0; i < x; ++i)
+        HK_TRY(r.expect(i, i >= 1 && i <= (lstm ? 2U : 1U) ? Shape{b, h} : Shape{b, t, h}));
+    Outputs outputs{{r.kind(x), r.shape(x)}};
+    for (std::size_t i = x + 1; i < x + 5; ++i) outputs.push_back({Kind::float32, r.shape(i)});
+    outputs.push_back({r.kind(x), Shape{b, h}});
+    if (lstm) outputs.push_back({r.kind(x), Shape{b, h}});
+    return outputs;
+}
+
+void gru_gradient(Backward& b) {
+    const ValueId inputs[] = {b.dy(0), b.dy(1), b.y(0), b.x(0), b.x(1), b.x(2), b.x(3), b.x(4), b.x(5), b.x(6)};
+    const std::vector<ValueId> d = b.builder().emit(Op::gru_gradient, inputs, attributes_of(b.node()));
+    constexpr std::size_t kInputs[] = {0, 1, 2, 3, 4, 6}; // input 5 is lengths
+    for (std::size_t i = 0; i < d.size(); ++i) b.give(kInputs[i], d[i]);
+}
+
+void lstm_gradient(Backward& b) {
+    const ValueId inputs[] = {b.dy(0), b.dy(1), b.dy(2), b.y(0), b.y(3), b.x(0), b.x(1),
+                              b.x(2),  b.x(3),  b.x(4),  b.x(5), b.x(6), b.x(7)};
+    const std::vector<ValueId> d = b.builder().emit(Op::lstm_gradient, inputs, attributes_of(b.node()));
+    constexpr std::size_t kInputs[] = {0, 1, 2, 3, 4, 6, 7};
+    for (std::size_t i = 0; i < d.size(); ++i) b.give(kInputs[i], d[i]);
+}
 
 // A layer over padded sequences. All four operations have the same inputs, from `x` on.
 struct Layer {
@@ -109,7 +170,7 @@ struct Layer {
     }
 };
 
-void add(const double* from, int64_t count, double* to) {
+void add_to(const double* from, int64_t count, double* to) {
     if (from == nullptr) return;
     for (int64_t i = 0; i < count; ++i) to[i] += from[i];
 }
@@ -128,8 +189,6 @@ struct LstmUnit {
         : i(sigmoid(x[0] + h[0])), f(sigmoid(x[size] + h[size])), g(std::tanh(x[2 * size] + h[2 * size])),
           o(sigmoid(x[3 * size] + h[3 * size])) {}
 };
-
-} // namespace
 
 Status run_gru(const Call& call) {
     const Layer layer(call, 0, 3);
@@ -164,12 +223,12 @@ Status run_gru_gradient(const Call& call) {
     const std::vector<double> from_hidden = layer.project_hidden(previous);
     std::vector<double> dinput(from_inputs.size()), dhidden(from_hidden.size());
     std::vector<double> d(at(layer.batch * size)); // of the state after the current step
-    add(call.data(1), layer.batch * size, d.data());
+    add_to(call.data(1), layer.batch * size, d.data());
     for (int64_t s = layer.time; s-- > 0;) {
         for (int64_t b = 0; b < layer.batch; ++b) {
             if (s >= layer.length(b)) continue;
             const int64_t token = layer.token(b, s);
-            if (call.has(0)) add(call.data(0) + token * size, size, d.data() + b * size);
+            if (call.has(0)) add_to(call.data(0) + token * size, size, d.data() + b * size);
             for (int64_t u = 0; u < size; ++u) {
                 const int64_t gate = token * 3 * size + u;
                 const GruUnit unit(from_inputs.data() + gate, from_hidden.data() + gate, size);
@@ -230,13 +289,13 @@ Status run_lstm_gradient(const Call& call) {
     std::vector<double> dgates(from_inputs.size()); // both projections are summed, so they share their gradient
     std::vector<double> d(at(layer.batch * size)),
         dcell(at(layer.batch * size)); // of the states after the current step
-    add(call.data(1), layer.batch * size, d.data());
-    add(call.data(2), layer.batch * size, dcell.data());
+    add_to(call.data(1), layer.batch * size, d.data());
+    add_to(call.data(2), layer.batch * size, dcell.data());
     for (int64_t s = layer.time; s-- > 0;) {
         for (int64_t b = 0; b < layer.batch; ++b) {
             if (s >= layer.length(b)) continue;
             const int64_t token = layer.token(b, s);
-            if (call.has(0)) add(call.data(0) + token * size, size, d.data() + b * size);
+            if (call.has(0)) add_to(call.data(0) + token * size, size, d.data() + b * size);
             for (int64_t u = 0; u < size; ++u) {
                 const int64_t gate = token * 4 * size + u;
                 const LstmUnit unit(from_inputs.data() + gate, from_hidden.data() + gate, size);
@@ -260,4 +319,11 @@ Status run_lstm_gradient(const Call& call) {
     return {};
 }
 
-} // namespace hekla::graph::reference
+} // namespace
+
+const OperationRules gru_rules{recurrent_outputs, gru_gradient, run_gru};
+const OperationRules gru_gradient_rules{recurrent_gradient_outputs, nullptr, run_gru_gradient};
+const OperationRules lstm_rules{recurrent_outputs, lstm_gradient, run_lstm};
+const OperationRules lstm_gradient_rules{recurrent_gradient_outputs, nullptr, run_lstm_gradient};
+
+} // namespace hekla::graph

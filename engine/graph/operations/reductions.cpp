@@ -1,23 +1,26 @@
-// The interpreter's reductions. NaN is larger than every number, as in PyTorch.
+// Reductions. NaN is larger than every number, as in PyTorch.
+#include "graph/gradient/backward.hpp"
+#include "graph/operations/rules.hpp"
+#include "graph/operations/shape_rule.hpp"
 #include "graph/reference/call.hpp"
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <numeric>
 
-namespace hekla::graph::reference {
-
+namespace hekla::graph {
 namespace {
 
-bool above(double a, double b) { return (std::isnan(a) && !std::isnan(b)) || a > b; }
+// Returns the shape of x with the reduced axes as 1.
+Shape with_axes_of_one(Shape x, const Node& node) {
+    for (const int64_t axis : node.ints("axes")) x[static_cast<int>(axis)] = 1;
+    return x;
+}
 
 // Returns the strides of the reduced tensor for a walk along x: the reduced axes have stride 0.
 Strides reduced_strides(const Call& call) {
     const Shape& x = call.in(0).shape;
-    Shape kept = x;
-    for (const int64_t axis : call.node.ints("axes")) kept[static_cast<int>(axis)] = 1;
-    return broadcast_strides(kept, x);
+    return broadcast_strides(with_axes_of_one(x, call.node), x);
 }
 
 // Computes to[index of x[i]] = f(to[...], x[i]) in row-major order of x.
@@ -39,28 +42,76 @@ void fold(const Call& call, std::vector<double>& to, F f) {
                     });
 }
 
-void sum(const Call& call) {
+Result<Outputs> reduce_outputs(const Rule& r) {
+    const Shape& x = r.shape(0);
+    std::array<bool, kMaxRank> gone{};
+    for (const int64_t a : r.node.ints("axes")) {
+        HK_ASSIGN(const int axis, r.axis(a, x));
+        if (gone[static_cast<std::size_t>(axis)]) return r.error("axis {} is named twice", a);
+        gone[static_cast<std::size_t>(axis)] = true;
+    }
+    Shape y;
+    const bool keep = r.node.integer("keep") != 0;
+    for (int axis = 0; axis < x.rank(); ++axis) {
+        if (!gone[static_cast<std::size_t>(axis)])
+            y.push_back(x[axis]);
+        else if (keep)
+            y.push_back(1);
+    }
+    const bool needs_elements = r.node.op != Op::sum;
+    if (needs_elements && x.elements() == 0) return r.error("{} has no elements", x.text());
+    return one(r.kind(0), y);
+}
+
+void sum_gradient(Backward& b) {
+    b.give(0, b.broadcast(b.reshape(b.dy(), with_axes_of_one(b.shape(b.x()), b.node())), b.shape(b.x())));
+}
+
+Status run_sum(const Call& call) {
     std::vector<double>& y = call.out().data;
     fold(call, y, [](double total, double x, int64_t) { return total + x; });
     if (call.out().kind == Kind::int32) // the sum itself is exact: 2^22 elements fit in 53 bits
         for (double& value : y) value = wrapped(static_cast<int64_t>(value));
+    return {};
 }
 
-void mean(const Call& call) {
-    sum(call);
+void mean_gradient(Backward& b) {
+    const Shape shape = with_axes_of_one(b.shape(b.x()), b.node()), in = b.shape(b.x());
+    const double count = static_cast<double>(in.elements()) / static_cast<double>(shape.elements());
+    b.give(0, b.broadcast(b.scale(b.reshape(b.dy(), shape), 1.0 / count), in));
+}
+
+Status run_mean(const Call& call) {
+    HK_TRY(run_sum(call));
     const double count = static_cast<double>(call.in(0).data.size()) / static_cast<double>(call.out().data.size());
     for (double& value : call.out().data) value /= count;
+    return {};
 }
 
-void max(const Call& call) {
+void max_gradient(Backward& b) {
+    const ValueId dy = b.dy(), x = b.x();
+    const Shape shape = with_axes_of_one(b.shape(b.x()), b.node());
+    const ValueId at = b.compare(x, Relation::equal, b.reshape(b.y(), shape));
+    const ValueId count = b.sum(b.cast(at, b.kind(x)), b.node().ints("axes"), true);
+    b.give(0, b.where(at, b.div(b.reshape(dy, shape), count), b.number(dy, 0.0)));
+}
+
+Status run_max(const Call& call) {
     std::vector<double>& y = call.out().data;
     std::ranges::fill(y, -kInfinity);
     fold(call, y, [](double best, double x, int64_t) { return above(x, best) ? x : best; });
+    return {};
 }
 
-void logsumexp(const Call& call) {
+void logsumexp_gradient(Backward& b) {
+    const Shape shape = with_axes_of_one(b.shape(b.x()), b.node());
+    const ValueId probability = b.builder()(Op::exp, {b.sub(b.x(), b.reshape(b.y(), shape))});
+    b.give(0, b.mul(b.reshape(b.dy(), shape), probability));
+}
+
+Status run_logsumexp(const Call& call) {
     std::vector<double>& y = call.out().data;
-    max(call);
+    HK_TRY(run_max(call));
     std::vector<double> total(y.size());
     fold(call, total, [&](double t, double x, int64_t place) {
         const double top = y[at(place)];
@@ -68,9 +119,18 @@ void logsumexp(const Call& call) {
     });
     for (std::size_t i = 0; i < y.size(); ++i)
         if (!std::isinf(y[i])) y[i] += std::log(total[i]);
+    return {};
 }
 
-void argmax(const Call& call) {
+Result<Outputs> argmax_outputs(const Rule& r) {
+    HK_ASSIGN(const int axis, r.axis("axis", r.shape(0)));
+    if (r.shape(0)[axis] == 0) return r.error("axis {} of {} is empty", axis, r.text(0));
+    Shape y = r.shape(0);
+    y.erase(axis);
+    return one(Kind::int32, y);
+}
+
+Status run_argmax(const Call& call) {
     const auto [outer, length, inner] = around_axis(call.in(0).shape, call.node.integer("axis"));
     for (int64_t o = 0; o < outer; ++o)
         for (int64_t i = 0; i < inner; ++i) {
@@ -80,78 +140,27 @@ void argmax(const Call& call) {
                 if (above(x[j * inner], x[best * inner])) best = j;
             call.out().data[at(o * inner + i)] = static_cast<double>(best);
         }
+    return {};
 }
 
-// Calls f(element, place, first) for the elements of each line along the axis, in the order of the scan; `place` is
-// the element's index along the axis, `first` begins a line.
-template<class F>
-void scan(const Call& call, F f) {
-    const auto [outer, length, inner] = around_axis(call.in(0).shape, call.node.integer("axis"));
-    const bool reverse = call.node.integer("reverse") != 0;
-    for (int64_t o = 0; o < outer; ++o)
-        for (int64_t i = 0; i < inner; ++i)
-            for (int64_t j = 0; j < length; ++j) {
-                const int64_t place = reverse ? length - 1 - j : j;
-                f(at((o * length + place) * inner + i), place, j == 0);
-            }
+Result<Outputs> top_k_outputs(const Rule& r) {
+    if (r.shape(0).rank() == 0) return r.error("a scalar has no axis");
+    Shape y = r.shape(0);
+    const int64_t k = r.node.integer("k");
+    if (k < 1 || k > y[-1]) return r.error("k = {} is outside 1 to {} of {}", k, y[-1], y.text());
+    y[-1] = k;
+    return Outputs{{r.kind(0), y}, {Kind::int32, y}};
 }
 
-void running(const Call& call) {
-    const double* x = call.data(0);
-    std::vector<double>& y = call.out().data;
-    double total = 0, top = 0;
-    switch (call.node.op) {
-    case Op::cumsum:
-        scan(call, [&](std::size_t i, int64_t, bool first) {
-            total = first ? x[i] : total + x[i];
-            if (call.out().kind == Kind::int32) total = wrapped(static_cast<int64_t>(total));
-            y[i] = total;
-        });
-        break;
-    case Op::cumprod:
-        scan(call, [&](std::size_t i, int64_t, bool first) {
-            if (call.out().kind == Kind::int32 && !first)
-                total = wrapped(static_cast<int64_t>(total) * static_cast<int64_t>(x[i])); // exact
-            else
-                total = first ? x[i] : total * x[i];
-            y[i] = total;
-        });
-        break;
-    case Op::cummax:
-        scan(call, [&](std::size_t i, int64_t place, bool first) {
-            if (first || !above(total, x[i])) {
-                total = x[i];
-                top = static_cast<double>(place);
-            }
-            y[i] = total;
-            call.out(1).data[i] = top;
-        });
-        break;
-    case Op::logcumsumexp: // total is relative to the maximum
-        scan(call, [&](std::size_t i, int64_t, bool first) {
-            if (first || x[i] > top) {
-                total = (first ? 0.0 : total * std::exp(top - x[i])) + 1.0;
-                top = x[i];
-            } else {
-                total += x[i] == top ? 1.0 : std::exp(x[i] - top); // inf - inf is not a number
-            }
-            y[i] = top + std::log(total);
-        });
-        break;
-    default: { // scan_linear
-        const auto [outer, length, inner] = around_axis(call.in(0).shape, call.node.integer("axis"));
-        const std::size_t block = at(length * inner), width = at(inner);
-        const bool initial = call.has(2);
-        scan(call, [&, initial](std::size_t i, int64_t, bool first) {
-            if (first && initial) total = call.data(2)[i / block * width + i % width];
-            total = x[i] + (first && !initial ? 0.0 : call.data(1)[i] * total);
-            y[i] = total;
-        });
-    }
-    }
+void top_k_gradient(Backward& b) {
+    const ValueId dy = b.dy();
+    const Shape in = b.shape(b.x());
+    if (dy != kNone)
+        b.give(0, b.builder()(Op::scatter_add, {b.builder().fill(b.kind(dy), in, 0.0), b.y(1), dy},
+                              {{"batch_dimensions", int64_t{in.rank() - 1}}}));
 }
 
-void top_k(const Call& call) {
+Status run_top_k(const Call& call) {
     const int64_t length = call.in(0).shape[-1];
     const int64_t k = call.node.integer("k");
     const int64_t rows = call.in(0).shape.elements() / length;
@@ -166,21 +175,16 @@ void top_k(const Call& call) {
             call.out(1).data[at(row * k + j)] = static_cast<double>(order[at(j)]);
         }
     }
+    return {};
 }
 
 } // namespace
 
-Status run_reduce(const Call& call) {
-    switch (call.node.op) {
-    case Op::sum: sum(call); break;
-    case Op::mean: mean(call); break;
-    case Op::max: max(call); break;
-    case Op::logsumexp: logsumexp(call); break;
-    case Op::argmax: argmax(call); break;
-    case Op::top_k: top_k(call); break;
-    default: running(call);
-    }
-    return {};
-}
+const OperationRules sum_rules{reduce_outputs, sum_gradient, run_sum};
+const OperationRules mean_rules{reduce_outputs, mean_gradient, run_mean};
+const OperationRules max_rules{reduce_outputs, max_gradient, run_max};
+const OperationRules logsumexp_rules{reduce_outputs, logsumexp_gradient, run_logsumexp};
+const OperationRules argmax_rules{argmax_outputs, no_gradient, run_argmax};
+const OperationRules top_k_rules{top_k_outputs, top_k_gradient, run_top_k};
 
-} // namespace hekla::graph::reference
+} // namespace hekla::graph

@@ -1,15 +1,13 @@
-// Gradients of reductions and of operations along an axis.
+// Scans along an axis. NaN is larger than every number, as in PyTorch.
 #include "graph/gradient/backward.hpp"
+#include "graph/operations/rules.hpp"
+#include "graph/operations/shape_rule.hpp"
+#include "graph/reference/call.hpp"
+
+#include <cmath>
 
 namespace hekla::graph {
 namespace {
-
-// Returns the shape of x with the reduced axes as 1.
-Shape kept(Backward& b) {
-    Shape shape = b.shape(b.x());
-    for (const int64_t axis : b.node().ints("axes")) shape[static_cast<int>(axis)] = 1;
-    return shape;
-}
 
 // Returns x moved by one place along the axis of the node, which is a scan: place i has the element of the place that
 // the scan visits after it, or before it, and the last or first place has `end`.
@@ -30,8 +28,59 @@ ValueId scanned_back(Backward& b, ValueId dy, ValueId a) {
                        {{"axis", b.node().integer("axis")}, {"reverse", int64_t{b.node().integer("reverse") == 0}}});
 }
 
+// Calls f(element, place, first) for the elements of each line along the axis, in the order of the scan; `place` is
+// the element's index along the axis, `first` begins a line.
+template<class F>
+void scan_lines(const Call& call, F f) {
+    const auto [outer, length, inner] = around_axis(call.in(0).shape, call.node.integer("axis"));
+    const bool reverse = call.node.integer("reverse") != 0;
+    for (int64_t o = 0; o < outer; ++o)
+        for (int64_t i = 0; i < inner; ++i)
+            for (int64_t j = 0; j < length; ++j) {
+                const int64_t place = reverse ? length - 1 - j : j;
+                f(at((o * length + place) * inner + i), place, j == 0);
+            }
+}
+
+void cumsum_gradient(Backward& b) {
+    b.give(0,
+           b.builder()(Op::cumsum, {b.dy()},
+                       {{"axis", b.node().integer("axis")}, {"reverse", int64_t{b.node().integer("reverse") == 0}}}));
+}
+
+Status run_cumsum(const Call& call) {
+    const double* x = call.data(0);
+    std::vector<double>& y = call.out().data;
+    double total = 0;
+    scan_lines(call, [&](std::size_t i, int64_t, bool first) {
+        total = first ? x[i] : total + x[i];
+        if (call.out().kind == Kind::int32) total = wrapped(static_cast<int64_t>(total));
+        y[i] = total;
+    });
+    return {};
+}
+
 // y[i] depends on x[j] by the product of the others up to i, so the gradient needs no division.
 void cumprod_gradient(Backward& b) { b.give(0, b.mul(scanned_back(b, b.dy(), b.x()), neighbor(b, b.y(), false, 1.0))); }
+
+Status run_cumprod(const Call& call) {
+    const double* x = call.data(0);
+    std::vector<double>& y = call.out().data;
+    double total = 0;
+    scan_lines(call, [&](std::size_t i, int64_t, bool first) {
+        if (call.out().kind == Kind::int32 && !first)
+            total = wrapped(static_cast<int64_t>(total) * static_cast<int64_t>(x[i])); // exact
+        else
+            total = first ? x[i] : total * x[i];
+        y[i] = total;
+    });
+    return {};
+}
+
+Result<Outputs> cummax_outputs(const Rule& r) {
+    HK_TRY(r.axis("axis", r.shape(0)).status());
+    return Outputs{{r.kind(0), r.shape(0)}, {Kind::int32, r.shape(0)}};
+}
 
 // A place that holds a maximum gets the gradients up to the next such place.
 void cummax_gradient(Backward& b) {
@@ -45,6 +94,21 @@ void cummax_gradient(Backward& b) {
     b.give(0, b.where(older, b.number(dy, 0.0), scanned_back(b, dy, b.cast(older, b.kind(dy)))));
 }
 
+Status run_cummax(const Call& call) {
+    const double* x = call.data(0);
+    std::vector<double>& y = call.out().data;
+    double total = 0, top = 0;
+    scan_lines(call, [&](std::size_t i, int64_t place, bool first) {
+        if (first || !above(total, x[i])) {
+            total = x[i];
+            top = static_cast<double>(place);
+        }
+        y[i] = total;
+        call.out(1).data[i] = top;
+    });
+    return {};
+}
+
 // The sum over i >= j of dy[i] exp(x[j] - y[i]), by factors exp(y[i - 1] - y[i]), which are at most 1.
 void logcumsumexp_gradient(Backward& b) {
     const ValueId dy = b.dy();
@@ -52,6 +116,32 @@ void logcumsumexp_gradient(Backward& b) {
     const ValueId y = b.builder()(Op::maximum, {b.y(), b.number(b.y(), -1e38)});
     const ValueId factor = b.builder()(Op::exp, {b.sub(neighbor(b, y, false, -1e38), y)});
     b.give(0, b.mul(scanned_back(b, dy, factor), b.builder()(Op::exp, {b.sub(b.x(), y)})));
+}
+
+// The total is relative to the maximum.
+Status run_logcumsumexp(const Call& call) {
+    const double* x = call.data(0);
+    std::vector<double>& y = call.out().data;
+    double total = 0, top = 0;
+    scan_lines(call, [&](std::size_t i, int64_t, bool first) {
+        if (first || x[i] > top) {
+            total = (first ? 0.0 : total * std::exp(top - x[i])) + 1.0;
+            top = x[i];
+        } else {
+            total += x[i] == top ? 1.0 : std::exp(x[i] - top); // inf - inf is not a number
+        }
+        y[i] = top + std::log(total);
+    });
+    return {};
+}
+
+Result<Outputs> scan_linear_outputs(const Rule& r) {
+    HK_ASSIGN(const int axis, r.axis("axis", r.shape(0)));
+    HK_TRY(r.expect(1, r.shape(0)));
+    Shape line = r.shape(0);
+    line.erase(axis);
+    HK_TRY(r.expect(2, line));
+    return one(r.kind(0), r.shape(0));
 }
 
 void scan_linear_gradient(Backward& b) {
@@ -79,63 +169,27 @@ void scan_linear_gradient(Backward& b) {
     }
 }
 
+Status run_scan_linear(const Call& call) {
+    const double* x = call.data(0);
+    std::vector<double>& y = call.out().data;
+    double total = 0;
+    const auto [outer, length, inner] = around_axis(call.in(0).shape, call.node.integer("axis"));
+    const std::size_t block = at(length * inner), width = at(inner);
+    const bool initial = call.has(2);
+    scan_lines(call, [&, initial](std::size_t i, int64_t, bool first) {
+        if (first && initial) total = call.data(2)[i / block * width + i % width];
+        total = x[i] + (first && !initial ? 0.0 : call.data(1)[i] * total);
+        y[i] = total;
+    });
+    return {};
+}
+
 } // namespace
 
-bool reduce_gradient(Backward& b) {
-    const Node& node = b.node();
-    Builder& build = b.builder();
-    const ValueId dy = b.dy(), x = b.x(), y = b.y();
-    const Shape& in = b.shape(x);
-    switch (node.op) {
-    case Op::sum: b.give(0, b.broadcast(b.reshape(dy, kept(b)), in)); return true;
-    case Op::mean: {
-        const Shape shape = kept(b);
-        const double count = static_cast<double>(in.elements()) / static_cast<double>(shape.elements());
-        b.give(0, b.broadcast(b.scale(b.reshape(dy, shape), 1.0 / count), in));
-        return true;
-    }
-    case Op::max: {
-        const Shape shape = kept(b);
-        const ValueId at = b.compare(x, Relation::equal, b.reshape(y, shape));
-        const ValueId count = b.sum(b.cast(at, b.kind(x)), node.ints("axes"), true);
-        b.give(0, b.where(at, b.div(b.reshape(dy, shape), count), b.number(dy, 0.0)));
-        return true;
-    }
-    case Op::logsumexp: {
-        const Shape shape = kept(b);
-        const ValueId probability = build(Op::exp, {b.sub(x, b.reshape(y, shape))});
-        b.give(0, b.mul(b.reshape(dy, shape), probability));
-        return true;
-    }
-    case Op::cumsum:
-        b.give(0, build(Op::cumsum, {dy},
-                        {{"axis", node.integer("axis")}, {"reverse", int64_t{node.integer("reverse") == 0}}}));
-        return true;
-    case Op::cumprod: cumprod_gradient(b); return true;
-    case Op::cummax: cummax_gradient(b); return true;
-    case Op::logcumsumexp: logcumsumexp_gradient(b); return true;
-    case Op::scan_linear: scan_linear_gradient(b); return true;
-    case Op::top_k:
-        if (dy != kNone)
-            b.give(0, build(Op::scatter_add, {build.fill(b.kind(dy), in, 0.0), b.y(1), dy},
-                            {{"batch_dimensions", int64_t{in.rank() - 1}}}));
-        return true;
-    case Op::softmax: b.give(0, build(Op::softmax_gradient, {dy, y}, {{"axis", node.integer("axis")}})); return true;
-    case Op::softmax_gradient: {
-        const int64_t axis = from_start(node.integer("axis"), in.rank());
-        const ValueId of = b.x(1), before = b.x(0); // y, and the gradient of the result
-        if (b.wants(0)) b.give(0, build(Op::softmax_gradient, {dy, of}, {{"axis", axis}}));
-        const auto mean = [&](ValueId value) { return b.sum(b.mul(value, of), {axis}, true); };
-        if (b.wants(1)) b.give(1, b.sub(b.mul(dy, before), b.add(b.mul(dy, mean(before)), b.mul(before, mean(dy)))));
-        return true;
-    }
-    case Op::log_softmax: {
-        const ValueId total = b.sum(dy, {from_start(node.integer("axis"), in.rank())}, true);
-        b.give(0, b.sub(dy, b.mul(build(Op::exp, {y}), total)));
-        return true;
-    }
-    default: return false;
-    }
-}
+const OperationRules cumsum_rules{along_axis, cumsum_gradient, run_cumsum};
+const OperationRules cumprod_rules{along_axis, cumprod_gradient, run_cumprod};
+const OperationRules cummax_rules{cummax_outputs, cummax_gradient, run_cummax};
+const OperationRules logcumsumexp_rules{along_axis, logcumsumexp_gradient, run_logcumsumexp};
+const OperationRules scan_linear_rules{scan_linear_outputs, scan_linear_gradient, run_scan_linear};
 
 } // namespace hekla::graph

@@ -2,7 +2,7 @@
 // point is infer_outputs().
 #pragma once
 
-#include "graph/builder.hpp"
+#include "graph/graph.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -34,7 +34,7 @@ struct Rule {
     Result<int> axis(int64_t value, const Shape& of) const {
         const int64_t rank = of.rank();
         if (value < -rank || value >= rank) return error("axis {} is outside {}", value, of.text());
-        return static_cast<int>(value < 0 ? value + rank : value);
+        return static_cast<int>(from_start(value, of.rank()));
     }
     Status rank(std::size_t i, int expected, const char* form) const {
         if (shape(i).rank() == expected) return {};
@@ -67,5 +67,11 @@ inline Kind joined(Kind a, Kind b) {
 }
 
 inline Result<Outputs> one(Kind kind, const Shape& shape) { return Outputs{{kind, shape}}; }
+inline Result<Outputs> like_first_input(const Rule& r) { return one(r.kind(0), r.shape(0)); }
+// The same for operations along an axis.
+inline Result<Outputs> along_axis(const Rule& r) {
+    HK_TRY(r.axis("axis", r.shape(0)).status());
+    return like_first_input(r);
+}
 
 } // namespace hekla::graph

@@ -1,5 +1,9 @@
 #include "graph/operations/windows.hpp"
 
+#include "graph/gradient/backward.hpp"
+#include "graph/operations/rules.hpp"
+#include "graph/reference/call.hpp"
+
 #include <algorithm>
 
 namespace hekla::graph {
@@ -128,6 +132,8 @@ Result<Outputs> pool_outputs(const Rule& r) {
     return one(r.kind(0), y);
 }
 
+namespace {
+
 Result<Outputs> patches_outputs(const Rule& r) {
     HK_ASSIGN(const Pair size, size_of(r));
     HK_ASSIGN(const Windows windows, windows_of(r));
@@ -158,5 +164,179 @@ Result<Outputs> windows_gradient_outputs(const Rule& r) {
     HK_TRY(sizes_ok(r, x.dims()));
     return one(r.kind(0), x);
 }
+
+// Where windows meet x [B, H, W, C].
+struct WindowsOnX {
+    Windows windows;
+    Shape x; // [B, H, W, C]
+    int64_t rows, columns;
+
+    // Calls visit(window, element, at) for every element of every window that is inside of x: window counts over [B,
+    // H', W'], element over [kh, kw], and `at` over [B, H, W].
+    template<class Visit>
+    void each(Visit&& visit) const {
+        const auto& [kernel, stride, padding, dilation] = windows;
+        for (int64_t window = 0; window < x[0] * rows * columns; ++window) {
+            const int64_t column = window % columns, row = window / columns % rows, batch = window / columns / rows;
+            for (int64_t element = 0; element < windows.elements(); ++element) {
+                const int64_t h = row * stride[0] - padding[0] + element / kernel[1] * dilation[0];
+                const int64_t w = column * stride[1] - padding[1] + element % kernel[1] * dilation[1];
+                if (h >= 0 && h < x[1] && w >= 0 && w < x[2]) visit(window, element, (batch * x[1] + h) * x[2] + w);
+            }
+        }
+    }
+};
+
+WindowsOnX windows_on_x(const Call& call) {
+    const Windows windows = windows_of(call.graph, call.node);
+    const Shape& x = windowed_shape(call.graph, call.node);
+    return {windows, x, windows.count(0, x[1]), windows.count(1, x[2])};
+}
+
+// The attributes of a node that is the gradient of this one.
+struct GradientAttributes {
+    NamedAttribute size, kernel, stride, padding, dilation;
+};
+
+GradientAttributes attributes_of_gradient(Backward& b) {
+    const Windows windows = windows_of(b.builder().graph(), b.node());
+    const Shape x = b.shape(b.x());
+    return {{"size", ints({x[1], x[2]})},
+            {"kernel", ints(windows.kernel)},
+            {"stride", ints(windows.stride)},
+            {"padding", ints(windows.padding)},
+            {"dilation", ints(windows.dilation)}};
+}
+
+void patches_gradient(Backward& b) {
+    const auto [size, kernel, stride, padding, dilation] = attributes_of_gradient(b);
+    b.give(0, b.builder()(Op::patches_gradient, {b.dy()},
+                          {size, kernel, stride, padding, dilation, {"groups", b.node().integer("groups")}}));
+}
+
+// Calls move(x's element, patches' element) for all channels.
+template<class Move>
+void each_copy(const Call& call, Move&& move) {
+    const WindowsOnX on_x = windows_on_x(call);
+    const int64_t channels = on_x.x[3], groups = call.node.integer("groups"), width = channels / groups;
+    on_x.each([&](int64_t window, int64_t element, int64_t place) {
+        for (int64_t c = 0; c < channels; ++c) {
+            const int64_t row = (window * groups + c / width) * on_x.windows.elements() + element;
+            move(place * channels + c, row * width + c % width);
+        }
+    });
+}
+
+Status run_patches(const Call& call) {
+    each_copy(call, [&](int64_t x, int64_t patch) { call.out().data[at(patch)] = call.in(0).data[at(x)]; });
+    return {};
+}
+
+// Sums over copies, here and of avg_pool2d_gradient: their gradient is the copies again.
+void patches_gradient_gradient(Backward& b) {
+    const Node& node = b.node();
+    b.give(0, b.builder()(Op::patches, {b.dy()},
+                          {{"kernel", node.ints("kernel")},
+                           {"stride", node.ints("stride")},
+                           {"padding", node.ints("padding")},
+                           {"dilation", node.ints("dilation")},
+                           {"groups", node.integer("groups")}}));
+}
+
+Status run_patches_gradient(const Call& call) {
+    each_copy(call, [&](int64_t x, int64_t patch) { call.out().data[at(x)] += call.in(0).data[at(patch)]; });
+    return {};
+}
+
+void max_pool2d_gradient(Backward& b) {
+    const auto [size, kernel, stride, padding, dilation] = attributes_of_gradient(b);
+    b.give(0, b.builder()(Op::max_pool2d_gradient, {b.dy(), b.y(1)}, {size, kernel, stride, padding, dilation}));
+}
+
+Status run_max_pool2d(const Call& call) {
+    const WindowsOnX on_x = windows_on_x(call);
+    const int64_t channels = on_x.x[3];
+    std::vector<double>&y = call.out(0).data, &places = call.out(1).data;
+    std::ranges::fill(y, -kInfinity);
+    std::ranges::fill(places, -1.0);
+    on_x.each([&](int64_t window, int64_t element, int64_t place) {
+        for (int64_t c = 0; c < channels; ++c) {
+            const double x = call.in(0).data[at(place * channels + c)];
+            const std::size_t to = at(window * channels + c);
+            if (places[to] >= 0 && !(x > y[to]) && !std::isnan(x)) continue;
+            y[to] = x;
+            places[to] = static_cast<double>(element);
+        }
+    });
+    return {};
+}
+
+Status run_max_pool2d_gradient(const Call& call) {
+    const WindowsOnX on_x = windows_on_x(call);
+    const int64_t channels = on_x.x[3];
+    on_x.each([&](int64_t window, int64_t element, int64_t place) {
+        for (int64_t c = 0; c < channels; ++c) {
+            const std::size_t from = at(window * channels + c);
+            if (call.in(1).data[from] == static_cast<double>(element))
+                call.out().data[at(place * channels + c)] += call.in(0).data[from];
+        }
+    });
+    return {};
+}
+
+void avg_pool2d_gradient(Backward& b) {
+    const auto [size, kernel, stride, padding, dilation] = attributes_of_gradient(b);
+    b.give(0, b.builder()(Op::avg_pool2d_gradient, {b.dy()},
+                          {size, kernel, stride, padding, {"count_padding", b.node().integer("count_padding")}}));
+}
+
+// Calls add(x's element, y's element, share) for all elements of windows.
+template<class Add>
+void each_share(const Call& call, Add&& add) {
+    const WindowsOnX on_x = windows_on_x(call);
+    const int64_t channels = on_x.x[3];
+    std::vector<int64_t> counts(at(on_x.x[0] * on_x.rows * on_x.columns), on_x.windows.elements());
+    if (call.node.integer("count_padding") == 0) {
+        std::ranges::fill(counts, int64_t{0});
+        on_x.each([&](int64_t window, int64_t, int64_t) { ++counts[at(window)]; });
+    }
+    on_x.each([&](int64_t window, int64_t, int64_t place) {
+        const double share = 1.0 / static_cast<double>(counts[at(window)]);
+        for (int64_t c = 0; c < channels; ++c) add(at(place * channels + c), at(window * channels + c), share);
+    });
+}
+
+Status run_avg_pool2d(const Call& call) {
+    std::vector<double>& to = call.out().data;
+    const std::vector<double>& from = call.in(0).data;
+    each_share(call, [&](std::size_t x, std::size_t y, double share) { to[y] += from[x] * share; });
+    return {};
+}
+
+void avg_pool2d_gradient_gradient(Backward& b) {
+    const Node& node = b.node();
+    b.give(0, b.builder()(Op::avg_pool2d, {b.dy()},
+                          {{"kernel", node.ints("kernel")},
+                           {"stride", node.ints("stride")},
+                           {"padding", node.ints("padding")},
+                           {"count_padding", node.integer("count_padding")}}));
+}
+
+Status run_avg_pool2d_gradient(const Call& call) {
+    std::vector<double>& to = call.out().data;
+    const std::vector<double>& from = call.in(0).data;
+    each_share(call, [&](std::size_t x, std::size_t y, double share) { to[x] += from[y] * share; });
+    return {};
+}
+
+} // namespace
+
+const OperationRules patches_rules{patches_outputs, patches_gradient, run_patches};
+const OperationRules patches_gradient_rules{windows_gradient_outputs, patches_gradient_gradient, run_patches_gradient};
+const OperationRules max_pool2d_rules{pool_outputs, max_pool2d_gradient, run_max_pool2d};
+const OperationRules max_pool2d_gradient_rules{windows_gradient_outputs, nullptr, run_max_pool2d_gradient};
+const OperationRules avg_pool2d_rules{pool_outputs, avg_pool2d_gradient, run_avg_pool2d};
+const OperationRules avg_pool2d_gradient_rules{windows_gradient_outputs, avg_pool2d_gradient_gradient,
+                                               run_avg_pool2d_gradient};
 
 } // namespace hekla::graph

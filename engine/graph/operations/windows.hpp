@@ -29,10 +29,8 @@ const Shape& windowed_shape(const Graph& graph, const Node& node);
 // Returns a pair as an attribute.
 inline std::vector<int64_t> ints(const Windows::Pair& pair) { return {pair[0], pair[1]}; }
 
-// Shape rules.
-Result<Outputs> convolution_outputs(const Rule& rule);      // conv1d conv2d
-Result<Outputs> pool_outputs(const Rule& rule);             // max_pool1d max_pool2d avg_pool1d avg_pool2d
-Result<Outputs> patches_outputs(const Rule& rule);          // patches
-Result<Outputs> windows_gradient_outputs(const Rule& rule); // and of max_pool2d and avg_pool2d
+// The shape rules of conv1d and conv2d, and of pools.
+Result<Outputs> convolution_outputs(const Rule& rule);
+Result<Outputs> pool_outputs(const Rule& rule);
 
 } // namespace hekla::graph

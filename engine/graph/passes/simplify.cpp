@@ -123,10 +123,7 @@ private:
         case Op::flip: {
             const Node& before = b.graph().producer(x);
             const int rank = b.shape(x).rank();
-            const auto axis = [&](const Node& n) {
-                const int64_t a = n.integer("axis");
-                return a < 0 ? a + rank : a;
-            };
+            const auto axis = [&](const Node& n) { return from_start(n.integer("axis"), rank); };
             return before.op == Op::flip && axis(before) == axis(node) ? before.inputs[0] : kNone;
         }
         case Op::concat: return node.inputs.size() == 1 ? x : kNone;
@@ -200,8 +197,6 @@ private:
         concat.region = node.region;
         node = std::move(concat);
     }
-
-    static int64_t from_start(int64_t axis, int rank) { return axis < 0 ? axis + rank : axis; }
 
     static Shape output_shape(const Builder& b, const Node& node) {
         Result<std::vector<std::pair<Kind, Shape>>> inferred = infer_outputs(b.graph(), node);

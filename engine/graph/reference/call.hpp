@@ -1,4 +1,5 @@
-// Internal to the interpreter: the arguments of one operation, and loops that several families share.
+// What the references of operations share: the arguments of one operation, and loops. Internal to the room; the entry
+// points are those of reference.hpp.
 #pragma once
 
 #include "graph/feeds.hpp"
@@ -10,12 +11,16 @@
 #include <cstdint>
 #include <limits>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 
-namespace hekla::graph::reference {
+namespace hekla::graph {
 
 inline constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+// The order of numbers in which NaN is the largest.
+inline bool above(double a, double b) { return (std::isnan(a) && !std::isnan(b)) || a > b; }
 
 // Neither branch overflows.
 inline double sigmoid(double x) { return x >= 0 ? 1.0 / (1.0 + std::exp(-x)) : std::exp(x) / (1.0 + std::exp(x)); }
@@ -35,24 +40,8 @@ struct Call {
     Tensor& out(std::size_t i = 0) const { return outputs[i]; }
 };
 
-// One function per family of operations; each computes the outputs of a node.
-Status run_shape(const Call& call);
-Status run_pointwise(const Call& call);
-Status run_random(const Call& call);
-Status run_reduce(const Call& call);
-Status run_matrix(const Call& call);
-Status run_windows(const Call& call);
-Status run_norm(const Call& call);
-Status run_lookup(const Call& call);
-Status run_attention(const Call& call);
-Status run_attention_gradient(const Call& call);
-Status run_attention_cached(const Call& call);
-Status run_gru(const Call& call);
-Status run_gru_gradient(const Call& call);
-Status run_lstm(const Call& call);
-Status run_lstm_gradient(const Call& call);
-Status run_loss(const Call& call);
-Status run_own(const Call& call);
+// The reference of operations that pass their first input through: the same elements, under the shape of the output.
+Status run_same(const Call& call);
 
 // Returns the strides with which a tensor of shape `from` is read as one of shape `to` by NumPy's rule.
 Strides broadcast_strides(const Shape& from, const Shape& to);
@@ -98,25 +87,10 @@ void for_each_row(const Shape& shape, const std::array<Strides, N>& strides, std
     }
 }
 
-// c [m, n] = a [m, k] b [k, n], optionally added to c. A transposed operand is stored as [k, m] or [n, k].
-struct Product {
-    int64_t m = 0, k = 0, n = 0;
-    bool transpose_a = false, transpose_b = false;
-    bool accumulate = false;
-};
-void multiply(const Product& product, const double* a, const double* b, double* c);
-
-// Returns the 32-bit word of element `element` of example `example` of a stream (see reference.hpp).
-uint32_t random_word(const Feeds& feeds, int64_t stream, int64_t example, int64_t element);
-
-// Returns the factor of dropout for an element: 0 or 1 / (1 - probability).
-double dropout_factor(const Feeds& feeds, int64_t stream, double probability, int64_t example, int64_t element);
-
 // Integers wrap like int32 in the shaders.
 inline double wrapped(int64_t x) { return static_cast<double>(static_cast<int32_t>(static_cast<uint32_t>(x))); }
 
 inline std::size_t at(int64_t index) { return static_cast<std::size_t>(index); }
-inline int64_t normal_axis(int64_t axis, int rank) { return axis < 0 ? axis + rank : axis; }
 
 // A shape as [before the axis, the axis, after it].
 struct AxisView {
@@ -124,4 +98,10 @@ struct AxisView {
 };
 AxisView around_axis(const Shape& shape, int64_t axis);
 
-} // namespace hekla::graph::reference
+// Checks that indices are those of rows: one out of range is an error here, so that its cause is found; kernels have to
+// clamp it. excluded: an index that is not used.
+Status indices_ok(const Tensor& indices, const char* name, int64_t rows, const char* of,
+                  std::optional<int64_t> excluded = {});
+inline int64_t index_at(const Tensor& indices, int64_t i) { return static_cast<int64_t>(indices.data[at(i)]); }
+
+} // namespace hekla::graph
