@@ -22,74 +22,6 @@ int64_t table_entry(const std::vector<int64_t>& table, int64_t distance, int64_t
     return table[at(std::clamp<int64_t>(distance - first, 0, static_cast<int64_t>(table.size()) - 1))];
 }
 
-// Checks the inputs of attention, which begin at input `q`.
-Status attention_inputs(const Rule& r, std::size_t q) {
-    for (std::size_t i = q; i < q + 3; ++i) HK_TRY(r.rank(i, 4, "[B, H, T, D]"));
-    const Shape &qs = r.shape(q), &ks = r.shape(q + 1), &vs = r.shape(q + 2);
-    const int64_t b = qs[0], h = qs[1], tq = qs[2], tk = ks[2];
-    if (ks[0] != b || vs[0] != b)
-        return r.error("q {}, k {}, v {}: batch sizes differ", qs.text(), ks.text(), vs.text());
-    if (ks[3] != qs[3])
-        return r.error("q {} and k {}: head sizes {} and {} differ", qs.text(), ks.text(), qs[3], ks[3]);
-    if (vs[1] != ks[1] || vs[2] != tk) return r.error("k {} and v {}: heads or lengths differ", ks.text(), vs.text());
-    if (ks[1] == 0 || h % ks[1] != 0)
-        return r.error("q {} and k {}: {} query heads are not a multiple of {} key heads", qs.text(), ks.text(), h,
-                       ks[1]);
-    if (tk == 0) return r.error("k {} has no keys", ks.text());
-    const auto scores = [&](std::size_t i) -> Status {
-        if (!r.has(i)) return {};
-        const Shape& s = r.shape(i);
-        if (s.rank() == 4 && (s[0] == 1 || s[0] == b) && (s[1] == 1 || s[1] == h) && s[2] == tq && s[3] == tk)
-            return {};
-        return r.error("{} is {}, expected [{} or 1, {} or 1, {}, {}]", r.input_name(i), s.text(), b, h, tq, tk);
-    };
-    const auto distances = [&](const char* table) { return r.node.ints(table); };
-    const std::vector<int64_t>& table = distances("distance_table");
-    const std::vector<int64_t>& key_table = distances("key_distance_table");
-    const auto in_table = [&](std::size_t i, const std::vector<int64_t>& t, const char* attribute,
-                              int64_t limit) -> Status {
-        if (t.empty()) return r.error("{} needs the attribute {}", r.input_name(i), attribute);
-        for (const int64_t entry : t)
-            if (entry < 0 || entry >= limit)
-                return r.error("{} has the entry {}, but {} is {}", attribute, entry, r.input_name(i), r.text(i));
-        return {};
-    };
-    HK_TRY(scores(q + 3));
-    if (r.has(q + 4)) {
-        HK_TRY(r.rank(q + 4, 2, "[heads, distances]"));
-        if (r.shape(q + 4)[0] != h) return r.error("distance_bias is {}, expected [{}, distances]", r.text(q + 4), h);
-        HK_TRY(in_table(q + 4, table, "distance_table", r.shape(q + 4)[1]));
-    }
-    if (r.has(q + 5)) {
-        HK_TRY(r.rank(q + 5, 4, "[B, H, Tq, distances]"));
-        HK_TRY(r.expect(q + 5, Shape{b, h, tq, r.shape(q + 5)[3]}));
-        HK_TRY(in_table(q + 5, table, "distance_table", r.shape(q + 5)[3]));
-    }
-    if (r.has(q + 6)) {
-        HK_TRY(r.rank(q + 6, 4, "[B, H, Tk, distances]"));
-        HK_TRY(r.expect(q + 6, Shape{b, h, tk, r.shape(q + 6)[3]}));
-        HK_TRY(in_table(q + 6, key_table, "key_distance_table", r.shape(q + 6)[3]));
-    }
-    if (r.has(q + 7)) {
-        HK_TRY(r.expect(q + 7, Shape{b, h, tq, 2}));
-        if (!r.has(q + 8) || !r.has(q + 9)) return r.error("query_class needs q_class and k_class");
-    }
-    HK_TRY(r.expect(q + 8, Shape{b, tq}));
-    HK_TRY(r.expect(q + 9, Shape{b, tk}));
-    HK_TRY(r.expect(q + 10, Shape{b, tk}));
-    HK_TRY(r.expect(q + 11, Shape{b, tq}));
-    HK_TRY(scores(q + 12));
-    if (r.has(q + 13) != r.has(q + 14)) return r.error("q_group and k_group come together");
-    HK_TRY(r.expect(q + 13, Shape{b, tq}));
-    HK_TRY(r.expect(q + 14, Shape{b, tk}));
-    HK_TRY(r.expect(q + 15, Shape{b, tq}));
-    HK_TRY(r.expect(q + 16, Shape{b, tk}));
-    HK_TRY(r.expect(q + 17, Shape{b}));
-    const double dropout = r.node.real("dropout");
-    if (!(dropout >= 0.0 && dropout < 1.0)) return r.error("dropout {} is outside [0, 1)", dropout);
-    return {};
-}
-
 // Returns the offset of one head's scores in a [b | 1, h | 1, i, j] tensor.
 int64_t scores_at(const Shape& shape, int64_t b, int64_t h) {
     return ((shape[0] == 1 ? 0 : b) * shape[1] + (shape[1] == 1 ? 0 : h)) * shape[2] * shape[3];
@@ -206,6 +138,75 @@ struct Attention {
         return dropout_factor(call.feeds, stream, dropout, b, (h * queries + i) * keys + j);
     }
 };
+
+// Checks the inputs of attention, which begin at input `q`.
+Status attention_inputs(const Rule& r, std::size_t q) {
+    using enum Attention::Input; // from q on
+    for (const std::size_t i : {q, q + k, q + v}) HK_TRY(r.rank(i, 4, "[B, H, T, D]"));
+    const Shape &qs = r.shape(q), &ks = r.shape(q + k), &vs = r.shape(q + v);
+    const int64_t b = qs[0], h = qs[1], tq = qs[2], tk = ks[2];
+    if (ks[0] != b || vs[0] != b)
+        return r.error("q {}, k {}, v {}: batch sizes differ", qs.text(), ks.text(), vs.text());
+    if (ks[3] != qs[3])
+        return r.error("q {} and k {}: head sizes {} and {} differ", qs.text(), ks.text(), qs[3], ks[3]);
+    if (vs[1] != ks[1] || vs[2] != tk) return r.error("k {} and v {}: heads or lengths differ", ks.text(), vs.text());
+    if (ks[1] == 0 || h % ks[1] != 0)
+        return r.error("q {} and k {}: {} query heads are not a multiple of {} key heads", qs.text(), ks.text(), h,
+                       ks[1]);
+    if (tk == 0) return r.error("k {} has no keys", ks.text());
+    const auto scores = [&](std::size_t i) -> Status {
+        if (!r.has(i)) return {};
+        const Shape& s = r.shape(i);
+        if (s.rank() == 4 && (s[0] == 1 || s[0] == b) && (s[1] == 1 || s[1] == h) && s[2] == tq && s[3] == tk)
+            return {};
+        return r.error("{} is {}, expected [{} or 1, {} or 1, {}, {}]", r.input_name(i), s.text(), b, h, tq, tk);
+    };
+    const std::vector<int64_t>& table = r.node.ints("distance_table");
+    const std::vector<int64_t>& key_table = r.node.ints("key_distance_table");
+    const auto in_table = [&](std::size_t i, const std::vector<int64_t>& t, const char* attribute,
+                              int64_t limit) -> Status {
+        if (t.empty()) return r.error("{} needs the attribute {}", r.input_name(i), attribute);
+        for (const int64_t entry : t)
+            if (entry < 0 || entry >= limit)
+                return r.error("{} has the entry {}, but {} is {}", attribute, entry, r.input_name(i), r.text(i));
+        return {};
+    };
+    HK_TRY(scores(q + bias));
+    if (r.has(q + distance_bias)) {
+        HK_TRY(r.rank(q + distance_bias, 2, "[heads, distances]"));
+        if (r.shape(q + distance_bias)[0] != h)
+            return r.error("distance_bias is {}, expected [{}, distances]", r.text(q + distance_bias), h);
+        HK_TRY(in_table(q + distance_bias, table, "distance_table", r.shape(q + distance_bias)[1]));
+    }
+    if (r.has(q + query_distance)) {
+        HK_TRY(r.rank(q + query_distance, 4, "[B, H, Tq, distances]"));
+        HK_TRY(r.expect(q + query_distance, Shape{b, h, tq, r.shape(q + query_distance)[3]}));
+        HK_TRY(in_table(q + query_distance, table, "distance_table", r.shape(q + query_distance)[3]));
+    }
+    if (r.has(q + key_distance)) {
+        HK_TRY(r.rank(q + key_distance, 4, "[B, H, Tk, distances]"));
+        HK_TRY(r.expect(q + key_distance, Shape{b, h, tk, r.shape(q + key_distance)[3]}));
+        HK_TRY(in_table(q + key_distance, key_table, "key_distance_table", r.shape(q + key_distance)[3]));
+    }
+    if (r.has(q + query_class)) {
+        HK_TRY(r.expect(q + query_class, Shape{b, h, tq, 2}));
+        if (!r.has(q + q_class) || !r.has(q + k_class)) return r.error("query_class needs q_class and k_class");
+    }
+    HK_TRY(r.expect(q + q_class, Shape{b, tq}));
+    HK_TRY(r.expect(q + k_class, Shape{b, tk}));
+    HK_TRY(r.expect(q + key_padding, Shape{b, tk}));
+    HK_TRY(r.expect(q + query_padding, Shape{b, tq}));
+    HK_TRY(scores(q + mask));
+    if (r.has(q + q_group) != r.has(q + k_group)) return r.error("q_group and k_group come together");
+    HK_TRY(r.expect(q + q_group, Shape{b, tq}));
+    HK_TRY(r.expect(q + k_group, Shape{b, tk}));
+    HK_TRY(r.expect(q + q_position, Shape{b, tq}));
+    HK_TRY(r.expect(q + k_position, Shape{b, tk}));
+    HK_TRY(r.expect(q + prefix, Shape{b}));
+    const double dropout = r.node.real("dropout");
+    if (!(dropout >= 0.0 && dropout < 1.0)) return r.error("dropout {} is outside [0, 1)", dropout);
+    return {};
+}
 
 // The log-sum-exp of a row: its greatest score m, and log(sum exp(score - m)).
 struct RowSum {

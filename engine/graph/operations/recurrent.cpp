@@ -15,64 +15,6 @@
 namespace hekla::graph {
 namespace {
 
-// Checks the inputs of gru and lstm, whose x is input `x`; gates: 3 or 4.
-Status recurrent_inputs(const Rule& r, std::size_t x, int64_t gates) {
-    HK_TRY(r.rank(x, 3, "[B, T, I]"));
-    HK_TRY(r.rank(x + 2, 2, "[gates H, H]"));
-    const int64_t b = r.shape(x)[0], in = r.shape(x)[2], h = r.shape(x + 2)[1];
-    HK_TRY(r.expect(x + 1, Shape{gates * h, in}));
-    HK_TRY(r.expect(x + 2, Shape{gates * h, h}));
-    HK_TRY(r.expect(x + 3, Shape{gates * h}));
-    HK_TRY(r.expect(x + 4, Shape{gates * h}));
-    HK_TRY(r.expect(x + 5, Shape{b}));
-    HK_TRY(r.expect(x + 6, Shape{b, h}));
-    if (gates == 4) HK_TRY(r.expect(x + 7, Shape{b, h}));
-    return {};
-}
-
-Result<Outputs> recurrent_outputs(const Rule& r) {
-    const bool lstm = r.node.op == Op::lstm;
-    HK_TRY(recurrent_inputs(r, 0, lstm ? 4 : 3));
-    const int64_t b = r.shape(0)[0], t = r.shape(0)[1], h = r.shape(2)[1];
-    const Kind kind = r.kind(0);
-    Outputs outputs{{kind, Shape{b, t, h}}, {kind, Shape{b, h}}};
-    if (lstm) {
-        outputs.push_back({kind, Shape{b, h}});
-        outputs.push_back({kind, Shape{b, t, h}});
-    }
-    return outputs;
-}
-
-Result<Outputs> recurrent_gradient_outputs(const Rule& r) {
-    const bool lstm = r.node.op == Op::lstm_gradient;
-    const std::size_t x = lstm ? 5 : 3;
-    HK_TRY(recurrent_inputs(r, x, lstm ? 4 : 3));
-    const int64_t b = r.shape(x)[0], t = r.shape(x)[1], h = r.shape(x + 2)[1];
-    // dy; the gradients of the last states; y, and the cells of an LSTM.
-    for (std::size_t i = 0; i < x; ++i)
-        HK_TRY(r.expect(i, i >= 1 && i <= (lstm ? 2U : 1U) ? Shape{b, h} : Shape{b, t, h}));
-    Outputs outputs{{r.kind(x), r.shape(x)}};
-    for (std::size_t i = x + 1; i < x + 5; ++i) outputs.push_back({Kind::float32, r.shape(i)});
-    outputs.push_back({r.kind(x), Shape{b, h}});
-    if (lstm) outputs.push_back({r.kind(x), Shape{b, h}});
-    return outputs;
-}
-
-void gru_gradient(Backward& b) {
-    const ValueId inputs[] = {b.dy(0), b.dy(1), b.y(0), b.x(0), b.x(1), b.x(2), b.x(3), b.x(4), b.x(5), b.x(6)};
-    const std::vector<ValueId> d = b.builder().emit(Op::gru_gradient, inputs, attributes_of(b.node()));
-    constexpr std::size_t kInputs[] = {0, 1, 2, 3, 4, 6}; // input 5 is lengths
-    for (std::size_t i = 0; i < d.size(); ++i) b.give(kInputs[i], d[i]);
-}
-
-void lstm_gradient(Backward& b) {
-    const ValueId inputs[] = {b.dy(0), b.dy(1), b.dy(2), b.y(0), b.y(3), b.x(0), b.x(1),
-                              b.x(2),  b.x(3),  b.x(4),  b.x(5), b.x(6), b.x(7)};
-    const std::vector<ValueId> d = b.builder().emit(Op::lstm_gradient, inputs, attributes_of(b.node()));
-    constexpr std::size_t kInputs[] = {0, 1, 2, 3, 4, 6, 7};
-    for (std::size_t i = 0; i < d.size(); ++i) b.give(kInputs[i], d[i]);
-}
-
 // A layer over padded sequences. All four operations have the same inputs, from `x` on.
 struct Layer {
     const Call& call;
@@ -170,6 +112,51 @@ struct Layer {
     }
 };
 
+// Checks the inputs of gru and lstm, whose x is input `x`; gates: 3 or 4.
+Status recurrent_inputs(const Rule& r, std::size_t x, int64_t gates) {
+    using enum Layer::Input; // from x on
+    HK_TRY(r.rank(x, 3, "[B, T, I]"));
+    HK_TRY(r.rank(x + hidden_weight, 2, "[gates H, H]"));
+    const int64_t b = r.shape(x)[0], in = r.shape(x)[2], h = r.shape(x + hidden_weight)[1];
+    HK_TRY(r.expect(x + input_weight, Shape{gates * h, in}));
+    HK_TRY(r.expect(x + hidden_weight, Shape{gates * h, h}));
+    HK_TRY(r.expect(x + input_bias, Shape{gates * h}));
+    HK_TRY(r.expect(x + hidden_bias, Shape{gates * h}));
+    HK_TRY(r.expect(x + lengths, Shape{b}));
+    HK_TRY(r.expect(x + initial, Shape{b, h}));
+    if (gates == 4) HK_TRY(r.expect(x + initial_cell, Shape{b, h}));
+    return {};
+}
+
+Result<Outputs> recurrent_outputs(const Rule& r) {
+    const bool lstm = r.node.op == Op::lstm;
+    HK_TRY(recurrent_inputs(r, 0, lstm ? 4 : 3));
+    const int64_t b = r.shape(0)[0], t = r.shape(0)[1], h = r.shape(Layer::hidden_weight)[1];
+    const Kind kind = r.kind(0);
+    Outputs outputs{{kind, Shape{b, t, h}}, {kind, Shape{b, h}}};
+    if (lstm) {
+        outputs.push_back({kind, Shape{b, h}});
+        outputs.push_back({kind, Shape{b, t, h}});
+    }
+    return outputs;
+}
+
+Result<Outputs> recurrent_gradient_outputs(const Rule& r) {
+    const bool lstm = r.node.op == Op::lstm_gradient;
+    const std::size_t x = lstm ? 5 : 3;
+    HK_TRY(recurrent_inputs(r, x, lstm ? 4 : 3));
+    const int64_t b = r.shape(x)[0], t = r.shape(x)[1], h = r.shape(x + Layer::hidden_weight)[1];
+    // dy; the gradients of the last states; y, and the cells of an LSTM.
+    for (std::size_t i = 0; i < x; ++i)
+        HK_TRY(r.expect(i, i >= 1 && i <= (lstm ? 2U : 1U) ? Shape{b, h} : Shape{b, t, h}));
+    Outputs outputs{{r.kind(x), r.shape(x)}};
+    for (std::size_t i = x + Layer::input_weight; i <= x + Layer::hidden_bias; ++i)
+        outputs.push_back({Kind::float32, r.shape(i)});
+    outputs.push_back({r.kind(x), Shape{b, h}});
+    if (lstm) outputs.push_back({r.kind(x), Shape{b, h}});
+    return outputs;
+}
+
 void add_to(const double* from, int64_t count, double* to) {
     if (from == nullptr) return;
     for (int64_t i = 0; i < count; ++i) to[i] += from[i];
@@ -189,6 +176,13 @@ struct LstmUnit {
         : i(sigmoid(x[0] + h[0])), f(sigmoid(x[size] + h[size])), g(std::tanh(x[2 * size] + h[2 * size])),
           o(sigmoid(x[3 * size] + h[3 * size])) {}
 };
+
+void gru_gradient(Backward& b) {
+    const ValueId inputs[] = {b.dy(0), b.dy(1), b.y(0), b.x(0), b.x(1), b.x(2), b.x(3), b.x(4), b.x(5), b.x(6)};
+    const std::vector<ValueId> d = b.builder().emit(Op::gru_gradient, inputs, attributes_of(b.node()));
+    constexpr std::size_t kInputs[] = {0, 1, 2, 3, 4, 6}; // input 5 is lengths
+    for (std::size_t i = 0; i < d.size(); ++i) b.give(kInputs[i], d[i]);
+}
 
 Status run_gru(const Call& call) {
     const Layer layer(call, 0, 3);
@@ -248,6 +242,14 @@ Status run_gru_gradient(const Call& call) {
     layer.finish(dinput, dhidden, previous);
     call.out(5).data = std::move(d);
     return {};
+}
+
+void lstm_gradient(Backward& b) {
+    const ValueId inputs[] = {b.dy(0), b.dy(1), b.dy(2), b.y(0), b.y(3), b.x(0), b.x(1),
+                              b.x(2),  b.x(3),  b.x(4),  b.x(5), b.x(6), b.x(7)};
+    const std::vector<ValueId> d = b.builder().emit(Op::lstm_gradient, inputs, attributes_of(b.node()));
+    constexpr std::size_t kInputs[] = {0, 1, 2, 3, 4, 6, 7};
+    for (std::size_t i = 0; i < d.size(); ++i) b.give(kInputs[i], d[i]);
 }
 
 Status run_lstm(const Call& call) {
