@@ -67,6 +67,16 @@ void Backward::give(std::size_t input, ValueId gradient) {
     if (wants(input)) give_value(x(input), gradient);
 }
 
+int64_t Backward::wanted(std::size_t inputs) const {
+    int64_t bits = 0;
+    for (std::size_t i = 0; i < inputs; ++i) bits |= int64_t{wants(i)} << i;
+    return bits;
+}
+
+void Backward::give_each(std::span<const ValueId> gradients) {
+    for (std::size_t i = 0; i < gradients.size(); ++i) give(i, gradients[i]);
+}
+
 void Backward::give_value(ValueId value, ValueId gradient) {
     if (!b_.ok() || gradient == kNone) return;
     gradient = reduce_to(gradient, shape(value));

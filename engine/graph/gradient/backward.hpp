@@ -28,9 +28,12 @@ public:
 
     // Returns whether the gradient of this input is needed: it is given, floating and depends on a parameter.
     bool wants(std::size_t input) const { return x(input) != kNone && active_[x(input)]; }
+    // Returns wants() of the first inputs as bits, for operations that compute the gradients of all of them.
+    int64_t wanted(std::size_t inputs) const;
     // Adds to the gradient of an input. Undoes broadcasting and converts to the input's kind.
     void give(std::size_t input, ValueId gradient);
     void give_value(ValueId value, ValueId gradient);
+    void give_each(std::span<const ValueId> gradients); // of the first inputs
     // The same for a gradient that is 0 but for dy from `start` on along an axis, and for the product a^T b of a [R, K]
     // and b [R, N]. The slices of a value and the products with a small one come in numbers, from the steps of a loop:
     // these are joined, so that they cost what one of the whole costs.

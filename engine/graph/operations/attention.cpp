@@ -237,14 +237,9 @@ Result<Outputs> attention_outputs(const Rule& r) {
 void attention_gradient(Backward& b) {
     std::vector<ValueId> inputs{b.dy(), b.y(0), b.y(1)};
     inputs.insert(inputs.end(), b.node().inputs.begin(), b.node().inputs.end());
-    int64_t wanted = 0;
-    for (std::size_t i = 0; i < 8; ++i)
-        if (b.wants(i)) wanted |= int64_t{1} << i;
     std::vector<NamedAttribute> attributes = attributes_of(b.node());
-    attributes.push_back({"wanted", wanted});
-    const std::vector<ValueId> d = b.builder().emit(Op::attention_gradient, inputs, attributes);
-    for (std::size_t i = 0; i < d.size(); ++i)
-        if (b.wants(i)) b.give(i, d[i]);
+    attributes.push_back({"wanted", b.wanted(8)});
+    b.give_each(b.builder().emit(Op::attention_gradient, inputs, attributes));
 }
 
 Status run_attention(const Call& call) {

@@ -185,18 +185,13 @@ void linear_cross_entropy_gradient(Backward& b) {
         b.builder().fail(unsupported("linear_cross_entropy has no gradient towards class weights"));
         return;
     }
-    int64_t wanted = 0;
-    for (std::size_t i = 0; i < 3; ++i)
-        if (b.wants(i)) wanted |= int64_t{1} << i;
     const ValueId inputs[] = {b.dy(), b.x(0), b.x(1), b.x(2), b.x(3), b.y(1), b.x(4)};
     const NamedAttribute attributes[] = {{"input_first", node.integer("input_first")},
                                          {"ignore_index", node.integer("ignore_index")},
                                          {"smoothing", node.real("smoothing")},
                                          {"chunk", node.integer("chunk")},
-                                         {"wanted", wanted}};
-    const std::vector<ValueId> d = b.builder().emit(Op::linear_cross_entropy_gradient, inputs, attributes);
-    for (std::size_t i = 0; i < d.size(); ++i)
-        if (b.wants(i)) b.give(i, d[i]);
+                                         {"wanted", b.wanted(3)}};
+    b.give_each(b.builder().emit(Op::linear_cross_entropy_gradient, inputs, attributes));
 }
 
 // linear(x, weight, bias) of inputs `first` to first + 2: [N, V].

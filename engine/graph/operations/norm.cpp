@@ -54,8 +54,7 @@ struct Rows {
 void layer_norm_gradient(Backward& b) {
     if (b.again()) return composed_norm_gradient(b);
     const ValueId inputs[] = {b.dy(), b.x(0), b.y(1), b.y(2), b.x(1)};
-    const std::vector<ValueId> d = b.builder().emit(Op::layer_norm_gradient, inputs);
-    for (std::size_t i = 0; i < d.size(); ++i) b.give(i, d[i]);
+    b.give_each(b.builder().emit(Op::layer_norm_gradient, inputs));
 }
 
 Status run_layer_norm(const Call& call) {
@@ -83,8 +82,7 @@ Status run_layer_norm(const Call& call) {
 void rms_norm_gradient(Backward& b) {
     if (b.again()) return composed_norm_gradient(b);
     const ValueId inputs[] = {b.dy(), b.x(0), b.y(1), b.x(1)};
-    const std::vector<ValueId> d = b.builder().emit(Op::rms_norm_gradient, inputs);
-    for (std::size_t i = 0; i < d.size(); ++i) b.give(i, d[i]);
+    b.give_each(b.builder().emit(Op::rms_norm_gradient, inputs));
 }
 
 Status run_rms_norm(const Call& call) {

@@ -141,8 +141,7 @@ Status run_abs(const Call& call) {
 // Returns the number of a fill; nothing for other nodes.
 std::optional<double> known_number(Backward& b, ValueId value) {
     const Node& node = b.builder().graph().producer(value);
-    if (node.op != Op::fill) return std::nullopt;
-    return node.real("value");
+    return node.op == Op::fill ? std::optional(node.real("value")) : std::nullopt;
 }
 
 void pow_gradient(Backward& b) {

@@ -177,12 +177,14 @@ struct LstmUnit {
           o(sigmoid(x[3 * size] + h[3 * size])) {}
 };
 
-void gru_gradient(Backward& b) {
-    const ValueId inputs[] = {b.dy(0), b.dy(1), b.y(0), b.x(0), b.x(1), b.x(2), b.x(3), b.x(4), b.x(5), b.x(6)};
-    const std::vector<ValueId> d = b.builder().emit(Op::gru_gradient, inputs, attributes_of(b.node()));
-    constexpr std::size_t kInputs[] = {0, 1, 2, 3, 4, 6}; // input 5 is lengths
-    for (std::size_t i = 0; i < d.size(); ++i) b.give(kInputs[i], d[i]);
+// Emits the gradient of a layer, whose inputs are these and those of the layer.
+void emit_gradient(Backward& b, Op op, std::vector<ValueId> inputs) {
+    inputs.insert(inputs.end(), b.node().inputs.begin(), b.node().inputs.end());
+    const std::vector<ValueId> d = b.builder().emit(op, inputs, attributes_of(b.node()));
+    for (std::size_t i = 0; i < d.size(); ++i) b.give(i < Layer::lengths ? i : i + 1, d[i]); // lengths has none
 }
+
+void gru_gradient(Backward& b) { emit_gradient(b, Op::gru_gradient, {b.dy(0), b.dy(1), b.y(0)}); }
 
 Status run_gru(const Call& call) {
     const Layer layer(call, 0, 3);
@@ -244,13 +246,7 @@ Status run_gru_gradient(const Call& call) {
     return {};
 }
 
-void lstm_gradient(Backward& b) {
-    const ValueId inputs[] = {b.dy(0), b.dy(1), b.dy(2), b.y(0), b.y(3), b.x(0), b.x(1),
-                              b.x(2),  b.x(3),  b.x(4),  b.x(5), b.x(6), b.x(7)};
-    const std::vector<ValueId> d = b.builder().emit(Op::lstm_gradient, inputs, attributes_of(b.node()));
-    constexpr std::size_t kInputs[] = {0, 1, 2, 3, 4, 6, 7};
-    for (std::size_t i = 0; i < d.size(); ++i) b.give(kInputs[i], d[i]);
-}
+void lstm_gradient(Backward& b) { emit_gradient(b, Op::lstm_gradient, {b.dy(0), b.dy(1), b.dy(2), b.y(0), b.y(3)}); }
 
 Status run_lstm(const Call& call) {
     const Layer layer(call, 0, 4);

@@ -3,7 +3,6 @@
 #include "graph/rewrite.hpp"
 
 #include <algorithm>
-#include <cstring>
 #include <unordered_map>
 
 namespace hekla::graph {
@@ -62,17 +61,10 @@ public:
     }
 
 private:
-    // Returns the number of a fill; null for other nodes.
-    static const double* number(const Builder& b, ValueId value) {
+    // Returns the number of a fill; nothing for other nodes.
+    static std::optional<double> number(const Builder& b, ValueId value) {
         const Node& node = b.graph().producer(value);
-        if (node.op != Op::fill) return nullptr;
-        for (const Attribute& attribute : node.attributes)
-            if (std::strcmp(attribute.name, "value") == 0) return std::get_if<double>(&attribute.value);
-        return nullptr;
-    }
-    static bool is_number(const Builder& b, ValueId value, double expected) {
-        const double* known = number(b, value);
-        return known != nullptr && *known == expected;
+        return node.op == Op::fill ? std::optional(node.real("value")) : std::nullopt;
     }
 
     // Returns an existing value that equals the node's result, or 0.
@@ -87,8 +79,8 @@ private:
         };
         const auto neutral = [&](double element, bool commutes) -> ValueId {
             const ValueId other = node.inputs[1];
-            if (is_number(b, other, element) && fits(x, other)) return x;
-            if (commutes && is_number(b, x, element) && fits(other, x)) return other;
+            if (number(b, other) == element && fits(x, other)) return x;
+            if (commutes && number(b, x) == element && fits(other, x)) return other;
             return kNone;
         };
         switch (node.op) {
@@ -204,8 +196,7 @@ private:
     }
 
     static void view_of_fill(const Builder& b, Node& node) {
-        const double* value = number(b, node.inputs[0]);
-        if (value == nullptr) return;
+        if (!number(b, node.inputs[0])) return;
         Node fill = b.graph().producer(node.inputs[0]);
         fill.set("shape", output_shape(b, node).vector());
         fill.outputs.clear();
