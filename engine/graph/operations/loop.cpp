@@ -336,8 +336,7 @@ private:
     }
 
     int64_t axis_of(const Node& collect) const {
-        const int64_t axis = collect.integer("axis");
-        return axis < 0 ? axis + graph_.shape(collect.outputs[0]).rank() : axis;
+        return from_start(collect.integer("axis"), graph_.shape(collect.outputs[0]).rank());
     }
 
     // Returns y with an axis of length 1 where `all` has the steps.
@@ -399,11 +398,11 @@ Result<Outputs> loop_outputs(const Rule& r) {
     }
     if (shape.rank() == kMaxRank) return r.error("y {} has too many dimensions", r.text(1));
     std::vector<int64_t> all = shape.vector();
-    const int64_t rank = shape.rank() + 1;
+    const int rank = shape.rank() + 1;
     const int64_t axis = node.integer("axis");
     if (axis < -rank || axis >= rank)
         return r.error("axis {} is outside the result, which has {} dimensions", axis, rank);
-    all.insert(all.begin() + (axis < 0 ? axis + rank : axis), steps);
+    all.insert(all.begin() + from_start(axis, rank), steps);
     HK_TRY(sizes_ok(r, all));
     return Outputs{{r.kind(1), Shape(all)}};
 }
