@@ -2,7 +2,7 @@
 #pragma once
 
 #include "graph/builder.hpp"
-#include "graph/own_gradient.hpp"
+#include "graph/gradient/own_gradient.hpp"
 #include "graph/reference.hpp"
 #include "graph/rewrite.hpp"
 

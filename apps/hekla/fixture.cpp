@@ -5,7 +5,7 @@
 #include "base/file.hpp"
 #include "base/json.hpp"
 #include "graph/gradient.hpp"
-#include "graph/simplify.hpp"
+#include "graph/passes/simplify.hpp"
 #include "infer/adapters/peft_adapter.hpp"
 #include "infer/adapters/read_adapter.hpp"
 #include "infer/open/model.hpp"

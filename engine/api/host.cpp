@@ -7,7 +7,7 @@
 #include "api/training.hpp"
 #include "base/file.hpp"
 #include "exchange/thread_communicator.hpp"
-#include "graph/simplify.hpp"
+#include "graph/passes/simplify.hpp"
 #include "hekla/hekla.h"
 #include "infer/exported/exported_file.hpp"
 #include "infer/open/open_model.hpp"

@@ -1,6 +1,6 @@
 #include "generate/decoder_graph.hpp"
 
-#include "graph/decode_mode.hpp"
+#include "graph/passes/decode_mode.hpp"
 #include "graph/rewrite.hpp"
 
 #include <algorithm>

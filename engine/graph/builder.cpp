@@ -1,6 +1,6 @@
 #include "graph/builder.hpp"
 
-#include "graph/incoming_gradient.hpp"
+#include "graph/gradient/incoming_gradient.hpp"
 
 #include "base/hash.hpp"
 
@@ -72,6 +72,12 @@ Result<std::vector<Attribute>> complete_attributes(const OperationInfo& o, std::
     for (const NamedAttribute& attribute : given)
         if (std::ranges::none_of(o.attributes, [&](const AttributeInfo& a) { return attribute.name == a.name; }))
             return invalid_argument(fmt::format("there is no attribute {}", attribute.name));
+    return attributes;
+}
+
+std::vector<NamedAttribute> attributes_of(const Node& node) {
+    std::vector<NamedAttribute> attributes;
+    for (const Attribute& attribute : node.attributes) attributes.push_back({attribute.name, attribute.value});
     return attributes;
 }
 

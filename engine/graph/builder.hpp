@@ -19,13 +19,16 @@ struct NamedAttribute {
 // another type.
 Result<std::vector<Attribute>> complete_attributes(const OperationInfo& row, std::span<const NamedAttribute> given);
 
+// Returns the attributes of a node, for emit().
+std::vector<NamedAttribute> attributes_of(const Node& node);
+
 class Builder {
 public:
     Builder() = default;
     explicit Builder(Graph graph) : graph_(std::move(graph)) {} // continues a checked graph
 
-    // Adds an operation of the table; one_hot, convolutions and others (expand.cpp) become the operations that compute
-    // them. Returns all outputs, or nothing after an error. Trailing optional inputs can be omitted.
+    // Adds an operation of the table; one_hot, convolutions and others (operations/expand.cpp) become the operations
+    // that compute them. Returns all outputs, or nothing after an error. Trailing optional inputs can be omitted.
     std::vector<ValueId> emit(Op op, std::span<const ValueId> inputs, std::span<const NamedAttribute> attributes = {});
     ValueId operator()(Op op, std::initializer_list<ValueId> inputs,
                        std::initializer_list<NamedAttribute> attributes = {}); // returns the first output
@@ -87,7 +90,7 @@ private:
 };
 
 // Returns whether a builder replaces the operation by others, and emits those that compute a node of it, which was
-// checked (expand.cpp).
+// checked (operations/expand.cpp).
 bool is_expanded(Op op);
 bool expands_now(const Builder& builder,
                  const Node& node); // false: a gradient_of whose y comes from a loop, until then
@@ -98,10 +101,5 @@ std::vector<ValueId> expand(Builder& builder, const Node& node);
 // loop_next or with two, loops that read each other's results, a body too large for its number of steps, operations
 // that a body cannot have.
 Result<Graph> unroll_loops(Graph graph, std::span<std::size_t> counts = {});
-
-// Returns the broadcast shape by NumPy's rule; nothing if the shapes do not fit.
-std::optional<Shape> broadcast_shapes(const Shape& a, const Shape& b);
-// Returns the place of an index that an earlier one of its batch equals, if there is one. The batches have equal size.
-std::optional<std::size_t> repeated_index(std::span<const double> indices, int64_t batches);
 
 } // namespace hekla::graph

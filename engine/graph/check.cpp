@@ -1,9 +1,9 @@
 #include "graph/check.hpp"
 
 #include "graph/builder.hpp"
+#include "graph/gradient/own_gradient.hpp"
 #include "graph/graph.hpp"
-#include "graph/loop.hpp"
-#include "graph/own_gradient.hpp"
+#include "graph/operations/loop.hpp"
 
 #include <cstring>
 #include <fmt/format.h>

@@ -98,7 +98,7 @@ struct Graph {
 // Returns the attribute that holds the name of a leaf ("name" or "field"), or null.
 const char* leaf_name_attribute(Op leaf);
 
-// Returns kinds and shapes of the outputs of a node whose inputs and attributes are complete (shape_inference.cpp). The
+// Returns kinds and shapes of the outputs of a node whose inputs and attributes are complete (operations/). The
 // error contains the shapes and what does not fit.
 Result<std::vector<std::pair<Kind, Shape>>> infer_outputs(const Graph& graph, const Node& node);
 

@@ -1,6 +1,7 @@
 #include "graph/reference.hpp"
 
-#include "graph/reference_kernels.hpp"
+#include "graph/operations/rules.hpp"
+#include "graph/reference/call.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -9,96 +10,9 @@ namespace hekla::graph {
 
 namespace {
 
-using reference::Call;
-
-Status run(const Call& call) {
-    if (is_pointwise(call.node.op)) return reference::run_pointwise(call);
-    switch (call.node.op) {
-    case Op::reshape:
-    case Op::transpose:
-    case Op::slice:
-    case Op::unslice:
-    case Op::concat:
-    case Op::pad:
-    case Op::broadcast:
-    case Op::flip:
-    case Op::once:
-    case Op::state_read:
-    case Op::state_write:
-    case Op::for_parameters:
-    case Op::tap:
-    case Op::site:
-    case Op::with_gradient: return reference::run_shape(call);
-    case Op::incoming_gradient: return {}; // zeros
-    case Op::sum:
-    case Op::mean:
-    case Op::max:
-    case Op::logsumexp:
-    case Op::argmax:
-    case Op::cumsum:
-    case Op::cumprod:
-    case Op::cummax:
-    case Op::logcumsumexp:
-    case Op::scan_linear:
-    case Op::top_k: return reference::run_reduce(call);
-    case Op::random_uniform:
-    case Op::random_normal:
-    case Op::truncated_normal: return reference::run_random(call);
-    case Op::matmul:
-    case Op::linear:
-    case Op::row_linear:
-    case Op::row_linear_gradient: return reference::run_matrix(call);
-    case Op::max_pool2d:
-    case Op::avg_pool2d:
-    case Op::patches:
-    case Op::patches_gradient:
-    case Op::max_pool2d_gradient:
-    case Op::avg_pool2d_gradient: return reference::run_windows(call);
-    case Op::layer_norm:
-    case Op::rms_norm:
-    case Op::softmax:
-    case Op::log_softmax:
-    case Op::layer_norm_gradient:
-    case Op::rms_norm_gradient:
-    case Op::softmax_gradient: return reference::run_norm(call);
-    case Op::rotary:
-    case Op::embedding:
-    case Op::gather:
-    case Op::scatter_add:
-    case Op::scatter:
-    case Op::embedding_gradient: return reference::run_lookup(call);
-    case Op::attention: return reference::run_attention(call);
-    case Op::attention_gradient: return reference::run_attention_gradient(call);
-    case Op::attention_cached: return reference::run_attention_cached(call);
-    case Op::gru: return reference::run_gru(call);
-    case Op::gru_gradient: return reference::run_gru_gradient(call);
-    case Op::lstm: return reference::run_lstm(call);
-    case Op::lstm_gradient: return reference::run_lstm_gradient(call);
-    case Op::cross_entropy:
-    case Op::cross_entropy_gradient:
-    case Op::linear_cross_entropy:
-    case Op::linear_cross_entropy_gradient:
-    case Op::linear_cross_entropy_with_gradient: return reference::run_loss(call);
-    case Op::own: return reference::run_own(call);
-    default: return internal_error(fmt::format("the interpreter has no {}", info(call.node.op).name));
-    }
-}
-
 // Returns whether the output has exactly the elements of the first input.
 bool hands_on(const Node& node, Kind from, Kind to) {
-    switch (node.op) {
-    case Op::reshape:
-    case Op::stop_gradient:
-    case Op::once:
-    case Op::state_read:
-    case Op::state_write:
-    case Op::for_parameters:
-    case Op::tap:
-    case Op::site:
-    case Op::with_gradient: return true;
-    case Op::cast: return is_float(from) == is_float(to);
-    default: return false;
-    }
+    return node.op == Op::cast ? is_float(from) == is_float(to) : rules_of(node.op).reference == run_same;
 }
 
 // A value while it is needed: its own tensor, or one of the feeds.
@@ -122,9 +36,10 @@ public:
 
 private:
     Status prepare(std::span<const ValueId> wanted);
-    Status run_leaf(const Node& node);
     Status run_node(NodeId id);
-    Status feed(const Node& node, const Tensor& tensor);
+    // Returns the feeds that have the value of a leaf; null if the reference computes it.
+    const std::map<std::string, Tensor, std::less<>>* feeds_of(const Node& node) const;
+    Status feed(const Node& node, const std::map<std::string, Tensor, std::less<>>& feeds);
     void round(ValueId id);
     void release(ValueId id);
     Tensor& make(ValueId id); // filled with zeros
@@ -162,7 +77,7 @@ Tensor& Evaluation::make(ValueId id) {
     Slot& slot = slots_[id];
     slot.own.kind = graph_.kind(id);
     slot.own.shape = graph_.shape(id);
-    slot.own.data.assign(reference::at(slot.own.shape.elements()), 0.0);
+    slot.own.data.assign(at(slot.own.shape.elements()), 0.0);
     slot.tensor = &slot.own;
     return slot.own;
 }
@@ -182,11 +97,28 @@ void Evaluation::release(ValueId id) {
     slot.tensor = nullptr;
 }
 
-Status Evaluation::feed(const Node& node, const Tensor& tensor) {
+const std::map<std::string, Tensor, std::less<>>* Evaluation::feeds_of(const Node& node) const {
+    switch (node.op) {
+    case Op::input: return &feeds_.fields;
+    case Op::parameter: return &feeds_.parameters;
+    case Op::buffer: {
+        const bool described = node.reals("value").size() == at(graph_.shape(node.outputs[0]).elements());
+        return described && !feeds_.buffers.contains(node.text("name")) ? nullptr : &feeds_.buffers;
+    }
+    default: return nullptr;
+    }
+}
+
+Status Evaluation::feed(const Node& node, const std::map<std::string, Tensor, std::less<>>& feeds) {
     const ValueId id = node.outputs[0];
     const std::string& name = node.text(leaf_name_attribute(node.op));
+    const auto found = feeds.find(name);
+    if (found == feeds.end())
+        return not_found(fmt::format("{} '{}' {} {} is not given", info(node.op).name, name, kind_name(graph_.kind(id)),
+                                     graph_.shape(id).text()));
+    const Tensor& tensor = found->second;
     if (is_float(tensor.kind) != is_float(graph_.kind(id)) || !(tensor.shape == graph_.shape(id)) ||
-        tensor.data.size() != reference::at(tensor.shape.elements()))
+        tensor.data.size() != at(tensor.shape.elements()))
         return invalid_argument(fmt::format("{} '{}' is given as {} {} with {} elements, expected {} {}",
                                             info(node.op).name, name, kind_name(tensor.kind), tensor.shape.text(),
                                             tensor.data.size(), kind_name(graph_.kind(id)), graph_.shape(id).text()));
@@ -194,54 +126,12 @@ Status Evaluation::feed(const Node& node, const Tensor& tensor) {
     return {};
 }
 
-Status Evaluation::run_leaf(const Node& node) {
-    const ValueId id = node.outputs[0];
-    const auto given = [&](const std::map<std::string, Tensor, std::less<>>& feeds) -> Status {
-        const std::string& name = node.text(leaf_name_attribute(node.op));
-        const auto found = feeds.find(name);
-        if (found == feeds.end())
-            return not_found(fmt::format("{} '{}' {} {} is not given", info(node.op).name, name,
-                                         kind_name(graph_.kind(id)), graph_.shape(id).text()));
-        return feed(node, found->second);
-    };
-    switch (node.op) {
-    case Op::input: return given(feeds_.fields);
-    case Op::parameter: return given(feeds_.parameters);
-    case Op::buffer:
-        if (feeds_.buffers.contains(node.text("name")) ||
-            node.reals("value").size() != reference::at(graph_.shape(id).elements()))
-            return given(feeds_.buffers);
-        make(id).data = node.reals("value");
-        return {};
-    case Op::constant: make(id).data = node.reals("value"); return {};
-    case Op::fill: std::ranges::fill(make(id).data, node.real("value")); return {};
-    case Op::iota: {
-        const int64_t start = node.integer("start"), step = node.integer("step");
-        Tensor& y = make(id);
-        for (std::size_t i = 0; i < y.data.size(); ++i)
-            y.data[i] = reference::wrapped(start + step * static_cast<int64_t>(i));
-        return {};
-    }
-    case Op::positions: {
-        Tensor& y = make(id);
-        const std::size_t length = reference::at(y.shape[1]);
-        for (std::size_t i = 0; i < y.data.size(); ++i) y.data[i] = static_cast<double>(i % length);
-        return {};
-    }
-    default: { // step_scalar
-        const auto found = feeds_.step_scalars.find(node.text("name"));
-        make(id).data[0] = found == feeds_.step_scalars.end() ? node.real("initial") : found->second;
-        return {};
-    }
-    }
-}
-
 Status Evaluation::run_node(NodeId id) {
     const Node& node = graph_.nodes[id];
     for (const ValueId input : node.inputs)
         if (input != kNone) --slots_[input].readers;
-    if (is_leaf(node.op)) {
-        HK_TRY(run_leaf(node));
+    if (const auto* feeds = feeds_of(node)) {
+        HK_TRY(feed(node, *feeds));
     } else if (Slot& first = node.inputs.empty() ? slots_[kNone] : slots_[node.inputs[0]];
                first.tensor == &first.own && first.readers == 0 &&
                hands_on(node, graph_.kind(node.inputs[0]), graph_.kind(node.outputs[0]))) {
@@ -253,6 +143,8 @@ Status Evaluation::run_node(NodeId id) {
         std::vector<Tensor> outputs;
         for (const ValueId input : node.inputs) inputs.push_back(input == kNone ? nullptr : slots_[input].tensor);
         for (const ValueId output : node.outputs) outputs.push_back(std::move(make(output)));
+        const auto run = rules_of(node.op).reference;
+        if (run == nullptr) return internal_error(fmt::format("the interpreter has no {}", info(node.op).name));
         HK_TRY(run({graph_, node, inputs, outputs, feeds_, caches_}));
         for (std::size_t i = 0; i < outputs.size(); ++i) slots_[node.outputs[i]].own = std::move(outputs[i]);
     }

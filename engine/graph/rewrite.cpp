@@ -17,8 +17,7 @@ void copy_node(Builder& builder, const Node& node, std::vector<ValueId>& outputs
     case Op::step_scalar: outputs = {builder.step_scalar(node.text("name"), node.real("initial"))}; return;
     default: break;
     }
-    std::vector<NamedAttribute> attributes;
-    for (const Attribute& attribute : node.attributes) attributes.push_back({attribute.name, attribute.value});
+    const std::vector<NamedAttribute> attributes = attributes_of(node);
     outputs = node.own != nullptr ? builder.emit_own(node.own, node.inputs, attributes)
                                   : builder.emit(node.op, node.inputs, attributes);
 }

@@ -56,4 +56,16 @@ void Shape::insert(int axis, int64_t dim) {
     (*this)[axis] = dim;
 }
 
+std::optional<Shape> broadcast_shapes(const Shape& a, const Shape& b) {
+    const Shape& longer = a.rank() >= b.rank() ? a : b;
+    const Shape& shorter = a.rank() >= b.rank() ? b : a;
+    Shape result = longer;
+    for (int i = 1; i <= shorter.rank(); ++i) {
+        const int64_t x = longer[-i], y = shorter[-i];
+        if (x != y && x != 1 && y != 1) return std::nullopt;
+        result[-i] = x == 1 ? y : x;
+    }
+    return result;
+}
+
 } // namespace hekla::graph

@@ -5,6 +5,7 @@
 #include <concepts>
 #include <cstdint>
 #include <initializer_list>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -57,5 +58,11 @@ private:
     std::array<int64_t, kMaxRank> dims_{};
     int rank_ = 0;
 };
+
+// Converts an axis that may count from the end, for this rank.
+inline int64_t from_start(int64_t axis, int rank) { return axis < 0 ? axis + rank : axis; }
+
+// Returns the broadcast shape by NumPy's rule; nothing if the shapes do not fit.
+std::optional<Shape> broadcast_shapes(const Shape& a, const Shape& b);
 
 } // namespace hekla::graph

@@ -7,7 +7,7 @@
 
 #include "../program/harness.hpp"
 #include "generate/decoder_graph.hpp"
-#include "graph/decode_mode.hpp"
+#include "graph/passes/decode_mode.hpp"
 #include "models.hpp"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // Updates of buffers: what a graph has of them, and what is refused.
-#include "graph/buffer_update.hpp"
+#include "graph/operations/buffer_update.hpp"
 
 #include "graph/gradient.hpp"
 #include "graph/text.hpp"

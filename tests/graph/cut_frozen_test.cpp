@@ -1,5 +1,5 @@
 // Frozen parameters: they get no gradient, and values that depend on them alone can be cached.
-#include "graph/cut_frozen.hpp"
+#include "graph/passes/cut_frozen.hpp"
 
 #include "graph/builder.hpp"
 #include "graph/gradient.hpp"

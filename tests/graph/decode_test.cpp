@@ -1,5 +1,5 @@
 // The graphs of decode_graph and encode_graph compute chunk by chunk what the described graph computes at once.
-#include "graph/decode_mode.hpp"
+#include "graph/passes/decode_mode.hpp"
 #include "graph/text.hpp"
 #include "random_graph.hpp"
 

@@ -1,10 +1,10 @@
 // Cross entropy folded into its linear: losses and gradients are unchanged, and no value holds all logits.
 #include "base/philox.hpp"
-#include "graph/fold_cross_entropy.hpp"
 #include "graph/gradient.hpp"
-#include "graph/join_cross_entropy.hpp"
-#include "graph/recompute.hpp"
-#include "graph/simplify.hpp"
+#include "graph/passes/fold_cross_entropy.hpp"
+#include "graph/passes/join_cross_entropy.hpp"
+#include "graph/passes/recompute.hpp"
+#include "graph/passes/simplify.hpp"
 #include "random_graph.hpp"
 #include "support.hpp"
 

@@ -1,9 +1,9 @@
 // Fusion partitions a graph without violating dependences; recomputation changes no bit and discards what it should.
-#include "graph/fuse.hpp"
 #include "graph/gradient.hpp"
-#include "graph/recompute.hpp"
+#include "graph/passes/fuse.hpp"
+#include "graph/passes/recompute.hpp"
+#include "graph/passes/simplify.hpp"
 #include "graph/rewrite.hpp"
-#include "graph/simplify.hpp"
 #include "graph/text.hpp"
 #include "random_graph.hpp"
 

@@ -2,7 +2,7 @@
 // itself (with_gradient).
 #include "gradient_cases.hpp"
 
-#include "graph/simplify.hpp"
+#include "graph/passes/simplify.hpp"
 #include "graph/text.hpp"
 
 #include <fmt/ranges.h>

@@ -1,7 +1,7 @@
 // Gradients of every operation against finite differences, and against PyTorch's conventions at ties and kinks.
 #include "gradient_cases.hpp"
 
-#include "graph/loop.hpp"
+#include "graph/operations/loop.hpp"
 
 #include <set>
 

@@ -2,7 +2,7 @@
 // against finite differences are in gradient_test.cpp, with those of slices and products that come in numbers.
 #include "gradient_cases.hpp"
 
-#include "graph/loop.hpp"
+#include "graph/operations/loop.hpp"
 #include "graph/text.hpp"
 
 #include <array>

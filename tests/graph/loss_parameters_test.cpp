@@ -1,9 +1,9 @@
 // Losses that name their parameters: who gets which gradient, and what is refused.
-#include "graph/loss_parameters.hpp"
+#include "graph/gradient/loss_parameters.hpp"
 
 #include "graph/gradient.hpp"
-#include "graph/recompute.hpp"
-#include "graph/simplify.hpp"
+#include "graph/passes/recompute.hpp"
+#include "graph/passes/simplify.hpp"
 #include "graph/text.hpp"
 #include "support.hpp"
 

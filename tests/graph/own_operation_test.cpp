@@ -1,9 +1,9 @@
 // A plugin's own operation in a graph: its checks, its gradient, its text, the passes.
 #include "drawing/svg.hpp"
 #include "gradient_check.hpp"
-#include "graph/fuse.hpp"
-#include "graph/recompute.hpp"
-#include "graph/simplify.hpp"
+#include "graph/passes/fuse.hpp"
+#include "graph/passes/recompute.hpp"
+#include "graph/passes/simplify.hpp"
 #include "graph/text.hpp"
 #include "own_operations.hpp"
 

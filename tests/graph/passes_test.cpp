@@ -1,7 +1,7 @@
 // Passes over random graphs: the graph computes the same before and after, to the bit, in float64.
 #include "graph/gradient.hpp"
+#include "graph/passes/simplify.hpp"
 #include "graph/rewrite.hpp"
-#include "graph/simplify.hpp"
 #include "graph/text.hpp"
 #include "random_graph.hpp"
 

@@ -1,5 +1,5 @@
 // Texts of graphs with symbolic sizes.
-#include "graph/sized_text.hpp"
+#include "graph/text_form/sized_text.hpp"
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>

@@ -2,7 +2,7 @@
 #include "drawing/layered_layout.hpp"
 #include "drawing/svg.hpp"
 #include "graph/gradient.hpp"
-#include "graph/simplify.hpp"
+#include "graph/passes/simplify.hpp"
 #include "random_graph.hpp"
 
 namespace hekla::test::svg_test {

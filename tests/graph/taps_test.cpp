@@ -1,9 +1,9 @@
 // Taps: values that a graph names, which cost nothing until they are asked for.
-#include "graph/taps.hpp"
+#include "graph/passes/taps.hpp"
 
-#include "graph/fold_cross_entropy.hpp"
 #include "graph/gradient.hpp"
-#include "graph/simplify.hpp"
+#include "graph/passes/fold_cross_entropy.hpp"
+#include "graph/passes/simplify.hpp"
 #include "graph/text.hpp"
 #include "support.hpp"
 

@@ -1,6 +1,6 @@
 // Convolutions and pools in the interpreter: results and gradients of PyTorch, finite differences, and what is refused.
 #include "gradient_cases.hpp"
-#include "graph/recompute.hpp"
+#include "graph/passes/recompute.hpp"
 
 namespace hekla::test {
 

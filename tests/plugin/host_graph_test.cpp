@@ -1,7 +1,7 @@
 #include "plugin/host/host_graph.hpp"
 
-#include "graph/buffer_update.hpp"
-#include "graph/taps.hpp"
+#include "graph/operations/buffer_update.hpp"
+#include "graph/passes/taps.hpp"
 #include "plugin/host/host_error.hpp"
 
 #include <doctest/doctest.h>

@@ -1,7 +1,7 @@
 // Buffers that a training step writes: batch normalization as PyTorch trains it, a teacher of averaged weights,
 // micro-batches, and skipped steps.
-#include "graph/buffer_update.hpp"
 #include "graph/gradient.hpp"
+#include "graph/operations/buffer_update.hpp"
 #include "program/harness.hpp"
 #include "program/lowering/optimizer.hpp"
 #include "program/parameter_store.hpp"

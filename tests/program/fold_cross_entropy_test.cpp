@@ -1,7 +1,7 @@
 // Cross entropy folded into its linear, on the device, and the memory that it saves in a step.
-#include "graph/fold_cross_entropy.hpp"
-#include "graph/join_cross_entropy.hpp"
-#include "graph/simplify.hpp"
+#include "graph/passes/fold_cross_entropy.hpp"
+#include "graph/passes/join_cross_entropy.hpp"
+#include "graph/passes/simplify.hpp"
 #include "program/kernel_case.hpp"
 #include "program/memory_plan.hpp"
 

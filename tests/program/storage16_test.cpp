@@ -1,5 +1,5 @@
 // 16-bit storage: rounding on host and device, matmul in every layout and kernel, embedding, rejected uses.
-#include "graph/join_cross_entropy.hpp"
+#include "graph/passes/join_cross_entropy.hpp"
 #include "program/kernel_case.hpp"
 #include "program/lowering/half.hpp"
 #include "program/lowering/storage16.hpp"

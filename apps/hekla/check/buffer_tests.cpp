@@ -2,7 +2,7 @@
 // evaluation computes what training computes. So it is for running statistics and for averages of weights.
 #include "check/tests.hpp"
 #include "data/batcher.hpp"
-#include "graph/buffer_update.hpp"
+#include "graph/operations/buffer_update.hpp"
 #include "graph/reference.hpp"
 #include "hekla/plugin/architecture.h"
 #include "hekla/plugin/graph.h"

@@ -5,7 +5,7 @@
 #include "base/philox.hpp"
 #include "batch/collate.hpp"
 #include "generate/decoder_reference.hpp"
-#include "graph/decode_mode.hpp"
+#include "graph/passes/decode_mode.hpp"
 
 #include <algorithm>
 #include <cmath>

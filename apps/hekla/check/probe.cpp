@@ -2,9 +2,9 @@
 
 #include "base/philox.hpp"
 #include "data/batcher.hpp"
-#include "graph/loss_parameters.hpp"
+#include "graph/gradient/loss_parameters.hpp"
 #include "graph/output.hpp"
-#include "graph/simplify.hpp"
+#include "graph/passes/simplify.hpp"
 #include "hekla/plugin/graph.h"
 #include "infer/open/model_tensors.hpp"
 #include "plugin/composition/compose.hpp"

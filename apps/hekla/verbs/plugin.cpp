@@ -5,7 +5,7 @@
 #include "output.hpp"
 
 #include "base/file.hpp"
-#include "graph/taps.hpp"
+#include "graph/passes/taps.hpp"
 #include "graph/text.hpp"
 #include "plugin/composition/compose.hpp"
 #include "train/step/training_graph.hpp"

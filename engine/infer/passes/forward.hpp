@@ -1,7 +1,7 @@
 // One pass through an opened model: fields in, ports out. Only compiled programs are kept between passes.
 #pragma once
 
-#include "graph/attention_maps.hpp"
+#include "graph/passes/attention_maps.hpp"
 #include "graph/graph.hpp"
 #include "infer/open/tensors.hpp"
 #include "program/lowering/compile_options.hpp"

@@ -4,10 +4,10 @@
 
 #include "generate/decoder_graph.hpp"
 #include "graph/builder.hpp"
-#include "graph/fold_cross_entropy.hpp"
-#include "graph/id_range.hpp"
+#include "graph/passes/fold_cross_entropy.hpp"
+#include "graph/passes/id_range.hpp"
+#include "graph/passes/simplify.hpp"
 #include "graph/reference.hpp"
-#include "graph/simplify.hpp"
 #include "infer/passes/field_tensors.hpp"
 #include "program/estimate.hpp"
 #include "program/host_tensor.hpp"

@@ -1,6 +1,6 @@
 #include "plugin/host/host_graph.hpp"
 
-#include "graph/buffer_update.hpp"
+#include "graph/operations/buffer_update.hpp"
 #include "graph/output.hpp"
 #include "plugin/composition/plugin_set.hpp"
 #include "plugin/host/host_error.hpp"

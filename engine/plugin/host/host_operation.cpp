@@ -3,7 +3,7 @@
 #include "plugin/host/host_error.hpp"
 #include "plugin/host/host_struct.hpp"
 
-#include "graph/own_gradient.hpp"
+#include "graph/gradient/own_gradient.hpp"
 #include "graph/rewrite.hpp"
 #include "graph/tensor.hpp"
 

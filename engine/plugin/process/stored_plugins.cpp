@@ -1,8 +1,8 @@
 #include "plugin/process/stored_plugins.hpp"
 
 #include "graph/output.hpp"
-#include "graph/sized_text.hpp"
 #include "graph/text.hpp"
+#include "graph/text_form/sized_text.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>

@@ -24,7 +24,7 @@ struct GraphFamily {
     int32_t mode = HK_MODE_EVALUATE;
     std::vector<Size> sizes;
     std::vector<Field> fields;
-    // Text of graph/sized_text.hpp, with every port as an output "port.NAME". Not owned.
+    // Text of graph/text_form/sized_text.hpp, with every port as an output "port.NAME". Not owned.
     std::string_view text;
 
     // Returns the fields at these sizes, in order.

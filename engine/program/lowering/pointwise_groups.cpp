@@ -1,5 +1,5 @@
-// The groups of graph/fuse.hpp that become kernels: those of pointwise operations, without unneeded nodes.
-#include "graph/fuse.hpp"
+// The groups of graph/passes/fuse.hpp that become kernels: those of pointwise operations, without unneeded nodes.
+#include "graph/passes/fuse.hpp"
 #include "program/lowering/pointwise.hpp"
 
 #include <algorithm>

@@ -1,8 +1,8 @@
 #include "program/lowering/storage16.hpp"
 
-#include "graph/buffer_update.hpp"
-#include "graph/fuse.hpp"
+#include "graph/operations/buffer_update.hpp"
 #include "graph/output.hpp"
+#include "graph/passes/fuse.hpp"
 #include "program/lowering/half.hpp"
 #include "program/lowering/pointwise.hpp"
 

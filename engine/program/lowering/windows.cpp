@@ -1,6 +1,6 @@
 // Patches of convolutions, pools, and their gradients: each element of the result gathers what it depends on, so that
 // sums have a fixed order without atomics.
-#include "graph/windows.hpp"
+#include "graph/operations/windows.hpp"
 
 #include "program/lowering/common.hpp"
 

@@ -1,8 +1,8 @@
 #include "train/run/described_training.hpp"
 
-#include "graph/buffer_update.hpp"
+#include "graph/operations/buffer_update.hpp"
 #include "graph/output.hpp"
-#include "graph/taps.hpp"
+#include "graph/passes/taps.hpp"
 #include "plugin/composition/record.hpp"
 #include "plugin/composition/text_record.hpp"
 #include "plugin/instances/rollout_use.hpp"

@@ -1,7 +1,7 @@
 // Checks whether a training fits the device's memory before anything is allocated, and finds what would fit.
 #pragma once
 
-#include "graph/recompute.hpp"
+#include "graph/passes/recompute.hpp"
 #include "program/parameter_store.hpp"
 
 #include <cstdint>

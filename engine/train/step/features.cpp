@@ -5,7 +5,7 @@
 #include "data/batcher.hpp"
 #include "exchange/communicator.hpp"
 #include "exchange/tree_sum.hpp"
-#include "graph/simplify.hpp"
+#include "graph/passes/simplify.hpp"
 #include "plugin/composition/compose.hpp"
 #include "program/estimate.hpp"
 #include "program/parameter_store.hpp"

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "base/resource_array.hpp"
-#include "graph/cut_frozen.hpp"
+#include "graph/passes/cut_frozen.hpp"
 
 #include <functional>
 #include <optional>

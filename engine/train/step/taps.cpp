@@ -1,7 +1,7 @@
 #include "train/step/taps.hpp"
 
 #include "graph/output.hpp"
-#include "graph/taps.hpp"
+#include "graph/passes/taps.hpp"
 #include "model/safetensors.hpp"
 #include "program/program.hpp"
 

@@ -2,10 +2,10 @@
 
 #include "hekla/plugin/graph.h"
 
-#include "graph/fold_cross_entropy.hpp"
 #include "graph/gradient.hpp"
-#include "graph/join_cross_entropy.hpp"
-#include "graph/simplify.hpp"
+#include "graph/passes/fold_cross_entropy.hpp"
+#include "graph/passes/join_cross_entropy.hpp"
+#include "graph/passes/simplify.hpp"
 
 #include <algorithm>
 

@@ -1,7 +1,7 @@
 // The graphs that training and evaluation run, built from the graphs that plugins described.
 #pragma once
 
-#include "graph/recompute.hpp"
+#include "graph/passes/recompute.hpp"
 #include "train/recipe/recipe.hpp"
 
 #include <functional>
@@ -12,9 +12,9 @@
 namespace hekla::train {
 
 // Returns the graph of a step: with gradients of every parameter that the losses reach and that is not frozen,
-// simplified; large logits are fused into their cross entropy (graph/fold_cross_entropy.hpp); activations of recompute
-// regions, if the graph has any (CompositionSpec::recompute), are recomputed for the gradients, and what `also`
-// selects.
+// simplified; large logits are fused into their cross entropy (graph/passes/fold_cross_entropy.hpp); activations of
+// recompute regions, if the graph has any (CompositionSpec::recompute), are recomputed for the gradients, and what
+// `also` selects.
 // active: the losses that count in the step; empty: all.
 Result<graph::Graph> training_graph(const graph::Graph& described,
                                     const std::set<std::string, std::less<>>& frozen = {}, graph::Recompute also = {},

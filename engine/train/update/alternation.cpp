@@ -1,7 +1,7 @@
 #include "train/update/alternation.hpp"
 
 #include "base/nearest_name.hpp"
-#include "graph/loss_parameters.hpp"
+#include "graph/gradient/loss_parameters.hpp"
 #include "program/lowering/optimizer.hpp"
 
 #include <algorithm>
