@@ -441,7 +441,8 @@ Result<std::vector<ColumnNeed>> objective_columns(const Registry& registry, cons
 int64_t Composition::example_length(const hk_example& example) const {
     if (!spec_.objective) return 0;
     const Result<PluginSet*> parts = working();
-    return parts.ok() ? parts.value()->example_length(example) : 0; // collate reports the error
+    const Result<int64_t> length = parts.ok() ? parts.value()->example_length(example) : parts.status();
+    return length.ok() ? length.value() : 0; // collate reports the error
 }
 
 Status Composition::collate(const hk_batch& batch, std::span<hk_field> fields) const {

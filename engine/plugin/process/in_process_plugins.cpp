@@ -205,14 +205,14 @@ public:
     }
 
     Result<bool> takes(std::size_t optimizer, const OptimizedParameter& parameter) override {
-        if (optimizer >= optimizers_.size()) return PluginSet::takes(optimizer, parameter);
-        return optimizers_[optimizer]->takes(parameter);
+        HK_ASSIGN(OptimizerInstance * instance, optimizer_at(optimizer));
+        return instance->takes(parameter);
     }
 
     Result<UpdateGraph> update(std::size_t optimizer, const OptimizedParameter& parameter) override {
-        if (optimizer >= optimizers_.size()) return PluginSet::update(optimizer, parameter);
+        HK_ASSIGN(OptimizerInstance * instance, optimizer_at(optimizer));
         OwnOperations own = own_operations();
-        return optimizers_[optimizer]->update(parameter, &own);
+        return instance->update(parameter, &own);
     }
 
     Result<int32_t> example_kind() override {
@@ -279,8 +279,8 @@ public:
         return fields.take(objective_.what);
     }
 
-    int64_t example_length(const hk_example& example) override {
-        if (objective_.table->example_length == nullptr) return 0;
+    Result<int64_t> example_length(const hk_example& example) override {
+        if (objective_.table->example_length == nullptr) return int64_t{0};
         const Registry::Within within(registry_, objective_.manifest, "example_length");
         hk_error error;
         int64_t length = 0;
@@ -324,6 +324,11 @@ private:
         std::string name;
         bool asked_for = false;
     };
+
+    Result<OptimizerInstance*> optimizer_at(std::size_t index) const {
+        if (index < optimizers_.size()) return optimizers_[index].get();
+        return internal_error(fmt::format("optimizer {} of a set of {}", index, optimizers_.size()));
+    }
 
     static void push_text(void* context, hk_string text) {
         auto& into = *static_cast<Pushed<std::string>*>(context);
