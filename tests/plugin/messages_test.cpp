@@ -4,8 +4,8 @@
 
 #include "graph/text.hpp"
 
-#include <array>
 #include <doctest/doctest.h>
+#include <limits>
 
 namespace messages_test {
 
@@ -47,7 +47,9 @@ void crosses(const T& value) {
 // Returns the number of members of a struct: of values that it can be made of.
 struct Anything {
     template<class T>
-    operator T() const;
+    operator T() const {
+        return T();
+    }
 };
 template<class T, class... Given>
 constexpr std::size_t member_count() {

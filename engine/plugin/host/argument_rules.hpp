@@ -2,8 +2,7 @@
 // what breaks one, and a trace reports it with the text of the rule.
 #pragma once
 
-#include "hekla/plugin/example.h"
-#include "hekla/plugin/field.h"
+#include "hekla/plugin/objective.h"
 
 #include <cstdint>
 #include <optional>

@@ -9,6 +9,7 @@
 #include "hekla/plugin/architecture.h"
 #include "hekla/plugin/combiner.h"
 #include "hekla/plugin/objective.h"
+#include "hekla/plugin/operation.h"
 #include "hekla/plugin/optimizer.h"
 
 #include <algorithm>
@@ -41,6 +42,23 @@ Result<fs::path> worker_program(const fs::path& given) {
                     fmt::join(places, " nor at ")));
 }
 
+// Returns whether a composition uses what a plugin provides.
+bool is_part(const PartsSpec& spec, const Provided& provided) {
+    const auto is = [&](const char* interface_id) {
+        return [&provided, interface_id](const PartSpec& part) {
+            return provided.interface_id == interface_id && provided.id == part.id;
+        };
+    };
+    return (spec.architecture && is(HK_ARCHITECTURE_INTERFACE)(*spec.architecture)) ||
+           (spec.objective && is(HK_OBJECTIVE_INTERFACE)(*spec.objective)) ||
+           std::ranges::any_of(spec.adapters, is(HK_ADAPTER_INTERFACE), &AdapterSpec::part) ||
+           std::ranges::any_of(spec.combiners, is(HK_COMBINER_INTERFACE)) ||
+           std::ranges::any_of(spec.optimizers, is(HK_OPTIMIZER_INTERFACE)) ||
+           std::ranges::any_of(spec.heads, is(HK_HEAD_INTERFACE), &PartsSpec::Head::part) ||
+           (spec.teacher != nullptr && is_part(*spec.teacher, provided)) ||
+           (spec.value != nullptr && is_part(*spec.value, provided));
+}
+
 class OutOfProcessPlugins final : public PluginSet {
 public:
     OutOfProcessPlugins(const Registry& registry, const hk_tokenizer* tokenizer, WorkerPurpose purpose,
@@ -52,24 +70,9 @@ public:
     Status create(const PartsSpec& spec) {
         put(create_, spec);
         std::vector<std::string> files;
-        const auto wanted = [&](const auto& self, const PartsSpec& s, const Provided& p) -> bool {
-            if (s.architecture && p.interface_id == HK_ARCHITECTURE_INTERFACE && p.id == s.architecture->id)
-                return true;
-            for (const AdapterSpec& adapter : s.adapters)
-                if (p.interface_id == HK_ADAPTER_INTERFACE && p.id == adapter.part.id) return true;
-            for (const PartSpec& combiner : s.combiners)
-                if (p.interface_id == HK_COMBINER_INTERFACE && p.id == combiner.id) return true;
-            for (const PartSpec& optimizer : s.optimizers)
-                if (p.interface_id == HK_OPTIMIZER_INTERFACE && p.id == optimizer.id) return true;
-            if (s.objective && p.interface_id == HK_OBJECTIVE_INTERFACE && p.id == s.objective->id) return true;
-            for (const PartsSpec::Head& head : s.heads)
-                if (p.interface_id == HK_HEAD_INTERFACE && p.id == head.part.id) return true;
-            return (s.teacher != nullptr && self(self, *s.teacher, p)) ||
-                   (s.value != nullptr && self(self, *s.value, p));
-        };
         for (const Manifest& manifest : registry_.manifests()) {
             const bool part =
-                std::ranges::any_of(manifest.provides, [&](const Provided& p) { return wanted(wanted, spec, p); });
+                std::ranges::any_of(manifest.provides, [&](const Provided& p) { return is_part(spec, p); });
             if (part) manifests_.push_back(&manifest);
             if (part || std::ranges::any_of(manifest.provides,
                                             [](const Provided& p) { return p.interface_id == HK_OPERATION_INTERFACE; }))
