@@ -91,6 +91,12 @@ public:
         return corrupt(std::string(what) + ": the message is cut off, or holds more than was expected");
     }
 
+protected:
+    void fail() {
+        ok_ = false;
+        rest_ = {};
+    }
+
 private:
     template<class T>
     T value() {
@@ -104,10 +110,6 @@ private:
         const std::span<const std::byte> taken = rest_.first(static_cast<std::size_t>(size));
         rest_ = rest_.subspan(std::min<std::size_t>(rest_.size(), taken.size() + (8 - taken.size() % 8) % 8));
         return taken;
-    }
-    void fail() {
-        ok_ = false;
-        rest_ = {};
     }
     std::span<const std::byte> rest_;
     bool ok_ = true;

@@ -10,6 +10,7 @@
 #include "plugin/host/host_error.hpp"
 #include "plugin/host/host_graph.hpp"
 #include "plugin/host/host_tokenizer.hpp"
+#include "plugin/registry/library.hpp"
 
 #include <chrono>
 #include <fmt/format.h>
@@ -110,13 +111,11 @@ Status test_opens(Trial& trial) {
 
 Status test_entry(Trial& trial) {
     HK_ASSIGN(const hk_plugin_entry* entry, entry_of(trial));
-    if (entry->magic != HK_ENTRY_MAGIC)
-        return corrupt(fmt::format("its entry's magic is {:#x}, expected {:#x}", entry->magic, HK_ENTRY_MAGIC));
-    if (entry->struct_size < sizeof(hk_plugin_entry) || entry->struct_size > 4096)
+    if (const std::string damage = plugin::entry_damage(entry); !damage.empty())
+        return corrupt(fmt::format("its entry is damaged: {}", damage));
+    if (entry->struct_size > 4096)
         return corrupt(
             fmt::format("its entry's struct_size is {}, expected {}", entry->struct_size, sizeof(hk_plugin_entry)));
-    if (entry->init == nullptr || entry->deinit == nullptr || entry->get_interface == nullptr)
-        return corrupt("its entry lacks init, deinit or get_interface");
     if (entry->reserved != 0) trial.fail("its entry's reserved member is not 0");
     const plugin::Manifest& m = trial.manifest();
     if (entry->abi_major != m.abi_major || entry->abi_minor_needed != m.abi_minor_needed)

@@ -87,22 +87,29 @@ Result<std::unique_ptr<Composition>> Composition::resolve(const Registry& regist
 
     HK_TRY(resolve_adapters(registry, spec, *c));
 
-    // Keys of a head or objective may also be in the model's own configuration, e.g. num_labels, problem_type.
-    const auto completed = [&](const Provided& provided, const json& given) {
-        json values = with_defaults(provided, given);
-        const auto& types = architecture.model_types;
-        for (const std::string_view key : provided.parameters) {
-            if (given.contains(key)) continue;
-            const auto own = c->config_.find(key);
-            if (own != c->config_.end() && !own->is_null()) values[key] = *own;
-            if (key == "model_type" && !values.contains(key))
-                values[key] = types.empty() ? spec.architecture : types.front();
-        }
-        return values;
-    };
+    HK_TRY(resolve_heads(registry, spec, *c));
+    HK_TRY(resolve_objective(registry, spec, *c));
+    return c;
+}
+
+// Keys of a head or objective may also be in the model's own configuration, e.g. num_labels, problem_type.
+json Composition::completed(const Provided& provided, const json& given) const {
+    json values = with_defaults(provided, given);
+    const auto& types = architecture_.entry.provided->model_types;
+    for (const std::string_view key : provided.parameters) {
+        if (given.contains(key)) continue;
+        const auto own = config_.find(key);
+        if (own != config_.end() && !own->is_null()) values[key] = *own;
+        if (key == "model_type" && !values.contains(key))
+            values[key] = types.empty() ? spec_.architecture->id : std::string(types.front());
+    }
+    return values;
+}
+
+Status Composition::resolve_heads(const Registry& registry, const CompositionSpec& spec, Composition& c) {
     for (const std::string_view one_name : head_names(spec.head)) {
         const std::string name(one_name);
-        Part& head = c->heads_.emplace_back();
+        Part& head = c.heads_.emplace_back();
         head.what = fmt::format("head '{}'", name);
         PartsSpec::Head one{{name, json::object()}};
         // A native head needs no plugin, and build() reports whether it exists. A head plugin is used if there is no
@@ -110,29 +117,32 @@ Result<std::unique_ptr<Composition>> Composition::resolve(const Registry& regist
         if (const Result<Registry::Entry> entry = registry.find(HK_HEAD_INTERFACE, name); entry.ok()) {
             head.entry = entry.value();
             head.given = spec.head_config;
-            head.values = completed(*head.entry.provided, spec.head_config);
+            head.values = c.completed(*head.entry.provided, spec.head_config);
             HK_TRY(check_ranges(*head.entry.provided, head.values, head.what));
             const bool asked_for = std::ranges::any_of(head.entry.provided->parameters, [&](std::string_view key) {
                 return key != "num_labels" && spec.head_config.contains(key); // num_labels is set from the data
             });
             one = {{name, head.values}, true, asked_for};
         }
-        c->spec_.heads.push_back(std::move(one));
+        c.spec_.heads.push_back(std::move(one));
     }
-    if (!spec.objective.empty()) {
-        c->objective_.what = fmt::format("objective '{}'", spec.objective);
-        HK_ASSIGN(c->objective_.entry, registry.find(HK_OBJECTIVE_INTERFACE, spec.objective));
-        const Provided& objective = *c->objective_.entry.provided;
-        HK_TRY(check_causal(architecture, objective, c->config_));
-        if (c->value_ != nullptr)
-            HK_TRY(check_causal(*c->value_->architecture_.entry.provided, objective, c->value_->config_)
-                       .with_context("the value function"));
-        c->objective_.given = spec.objective_config;
-        c->objective_.values = completed(objective, spec.objective_config);
-        HK_TRY(check_ranges(objective, c->objective_.values, c->objective_.what));
-        c->spec_.objective = PartSpec{spec.objective, c->objective_.values};
-    }
-    return c;
+    return {};
+}
+
+Status Composition::resolve_objective(const Registry& registry, const CompositionSpec& spec, Composition& c) {
+    if (spec.objective.empty()) return {};
+    c.objective_.what = fmt::format("objective '{}'", spec.objective);
+    HK_ASSIGN(c.objective_.entry, registry.find(HK_OBJECTIVE_INTERFACE, spec.objective));
+    const Provided& objective = *c.objective_.entry.provided;
+    HK_TRY(check_causal(*c.architecture_.entry.provided, objective, c.config_));
+    if (c.value_ != nullptr)
+        HK_TRY(check_causal(*c.value_->architecture_.entry.provided, objective, c.value_->config_)
+                   .with_context("the value function"));
+    c.objective_.given = spec.objective_config;
+    c.objective_.values = c.completed(objective, spec.objective_config);
+    HK_TRY(check_ranges(objective, c.objective_.values, c.objective_.what));
+    c.spec_.objective = PartSpec{spec.objective, c.objective_.values};
+    return {};
 }
 
 Status Composition::resolve_adapters(const Registry& registry, const CompositionSpec& spec, Composition& c) {
@@ -441,7 +451,8 @@ Result<std::vector<ColumnNeed>> objective_columns(const Registry& registry, cons
 int64_t Composition::example_length(const hk_example& example) const {
     if (!spec_.objective) return 0;
     const Result<PluginSet*> parts = working();
-    return parts.ok() ? parts.value()->example_length(example) : 0; // collate reports the error
+    const Result<int64_t> length = parts.ok() ? parts.value()->example_length(example) : parts.status();
+    return length.ok() ? length.value() : 0; // collate reports the error
 }
 
 Status Composition::collate(const hk_batch& batch, std::span<hk_field> fields) const {

@@ -112,6 +112,10 @@ private:
     Composition() = default;
     // Finds the plugins and their configurations, without running their code.
     static Result<std::unique_ptr<Composition>> resolve(const Registry& registry, const CompositionSpec& spec);
+    static Status resolve_adapters(const Registry& registry, const CompositionSpec& spec, Composition& c);
+    static Status resolve_heads(const Registry& registry, const CompositionSpec& spec, Composition& c);
+    static Status resolve_objective(const Registry& registry, const CompositionSpec& spec, Composition& c);
+    nlohmann::json completed(const Provided& provided, const nlohmann::json& given) const;
     Status start(const text::Tokenizer* tokenizer);
     Status check_keys(const ReadKeys& read, const Log& log) const;
     // Returns the plugins that collate and decode.
@@ -129,8 +133,6 @@ private:
     };
     const Registry* registry_ = nullptr;
     std::unique_ptr<Composition> teacher_, value_;
-    // Finds the adapters and combiners.
-    static Status resolve_adapters(const Registry& registry, const CompositionSpec& spec, Composition& c);
     Part architecture_, objective_;
     std::vector<Part> adapters_, combiners_; // in the order of PartsSpec
     std::vector<Part> heads_;                // without a plugin if only the architecture has the head

@@ -117,39 +117,13 @@ class PluginSet {
 public:
     virtual ~PluginSet() = default;
     virtual const ReadKeys& read() const = 0;
-    virtual Result<Described> build(const BuildRequest& request) = 0;
     // Checks whether build() would succeed.
     virtual Status check(const BuildRequest& request) { return build(request).status(); }
-    // Returns the names of the parameters of the body, without those of an adapter.
-    virtual Result<std::set<std::string>> parameters(const std::vector<BatchField>& fields) = 0;
-    // Returns the configuration that the architecture writes, in its order.
-    virtual Result<nlohmann::ordered_json> write_config() = 0;
-    // Returns the adapter_config.json of PEFT. unsupported: PEFT has no such adapter.
-    virtual Result<nlohmann::ordered_json> write_adapter_config() = 0;
-    virtual Result<VirtualTokens> virtual_tokens() = 0;
-    virtual Result<std::vector<std::string>> decode_ports() = 0; // of the first head; empty without decode()
-
-    // Of the optimizer with this index in PartsSpec: whether it takes a parameter, and its update.
-    virtual Result<bool> takes(std::size_t optimizer, const OptimizedParameter& parameter);
-    virtual Result<UpdateGraph> update(std::size_t optimizer, const OptimizedParameter& parameter);
-
-    // The functions below need an objective.
-    virtual Result<int32_t> example_kind() = 0;
-    virtual Result<bool> can_collate() = 0;
-    virtual Result<int64_t> tokens_per_example(int64_t length) = 0;
-    virtual Result<std::vector<ColumnNeed>> columns() = 0;
-    virtual Result<std::vector<BatchField>> batch_fields(int64_t batch, int64_t length) = 0;
-
-    virtual int64_t example_length(const hk_example& example) = 0; // 0: not defined
-    virtual Status collate(const hk_batch& batch, std::span<hk_field> fields) = 0;
-    virtual Result<std::vector<std::string>> decode(const hk_decode_input& input) = 0; // needs a head with decode()
+#define HK_PLUGIN_METHOD(value, name, parameters, arguments) virtual Result<value> name parameters = 0;
+#define HK_PLUGIN_MEMORY_METHOD(returns, name, parameters, arguments) virtual returns name parameters = 0;
+#include "plugin/composition/plugin_methods.inc"
+#undef HK_PLUGIN_METHOD
+#undef HK_PLUGIN_MEMORY_METHOD
 };
-
-inline Result<bool> PluginSet::takes(std::size_t, const OptimizedParameter&) {
-    return internal_error("a set of plugins without optimizers was asked for one");
-}
-inline Result<UpdateGraph> PluginSet::update(std::size_t, const OptimizedParameter&) {
-    return internal_error("a set of plugins without optimizers was asked for an update");
-}
 
 } // namespace hekla::plugin

@@ -2,6 +2,7 @@
 
 #include "graph/output.hpp"
 #include "plugin/composition/adapters_in_graph.hpp"
+#include "plugin/host/argument_rules.hpp"
 #include "plugin/host/host_config.hpp"
 #include "plugin/host/host_error.hpp"
 #include "plugin/host/host_operation.hpp"
@@ -21,6 +22,8 @@ namespace hekla::plugin {
 namespace {
 
 graph::Kind kind_from(int32_t kind) { return static_cast<graph::Kind>(kind); }
+
+Status described(const Broken& broken) { return broken ? corrupt("it described " + broken->what) : Status(); }
 
 // A list that a plugin fills through a host callback, which catches all exceptions.
 template<class T>
@@ -205,14 +208,14 @@ public:
     }
 
     Result<bool> takes(std::size_t optimizer, const OptimizedParameter& parameter) override {
-        if (optimizer >= optimizers_.size()) return PluginSet::takes(optimizer, parameter);
-        return optimizers_[optimizer]->takes(parameter);
+        HK_ASSIGN(OptimizerInstance * instance, optimizer_at(optimizer));
+        return instance->takes(parameter);
     }
 
     Result<UpdateGraph> update(std::size_t optimizer, const OptimizedParameter& parameter) override {
-        if (optimizer >= optimizers_.size()) return PluginSet::update(optimizer, parameter);
+        HK_ASSIGN(OptimizerInstance * instance, optimizer_at(optimizer));
         OwnOperations own = own_operations();
-        return optimizers_[optimizer]->update(parameter, &own);
+        return instance->update(parameter, &own);
     }
 
     Result<int32_t> example_kind() override {
@@ -241,16 +244,15 @@ public:
         const auto push = [](void* context, const hk_column_need* given) {
             auto& into = *static_cast<Pushed<ColumnNeed>*>(context);
             into.push([&] {
-                const std::optional<hk_column_need> need = struct_of(given);
-                constexpr uint32_t kKnown = HK_COLUMN_OPTIONAL | HK_COLUMN_TARGET;
-                if (!need || need->name.data == nullptr || (need->flags & ~kKnown) != 0 || need->reserved != 0 ||
-                    need->kind < HK_COLUMN_TOKENS || need->kind > HK_COLUMN_MESSAGES)
+                into.status = described(broken_by_column(given));
+                if (!into.status.ok()) return;
+                const hk_column_need need = *struct_of(given);
+                if (need.name.data == nullptr || need.kind < HK_COLUMN_TOKENS || need.kind > HK_COLUMN_MESSAGES)
                     into.status =
-                        corrupt("it described a column with a wrong size, kind, name, flag or reserved member");
+                        corrupt(fmt::format("it described a column without a name, or of kind {}", need.kind));
                 else
-                    into.list.push_back({std::string(view(need->name)), need->kind,
-                                         (need->flags & HK_COLUMN_OPTIONAL) != 0,
-                                         (need->flags & HK_COLUMN_TARGET) != 0});
+                    into.list.push_back({std::string(view(need.name)), need.kind,
+                                         (need.flags & HK_COLUMN_OPTIONAL) != 0, (need.flags & HK_COLUMN_TARGET) != 0});
             });
         };
         HK_TRY(call(registry_, objective_, objective_.what, "columns",
@@ -263,14 +265,11 @@ public:
         const auto push = [](void* context, const hk_field* given) {
             auto& into = *static_cast<Pushed<BatchField>*>(context);
             into.push([&] {
-                const std::optional<hk_field> field = struct_of(given);
-                if (!field || field->rank > HK_MAX_RANK || field->reserved != 0 ||
-                    (field->kind != HK_KIND_INT32 && field->kind != HK_KIND_FLOAT32) || field->name.data == nullptr)
-                    into.status =
-                        corrupt("it described a field with a wrong size, rank, kind, name or reserved member");
-                else
-                    into.list.push_back({std::string(field->name.data, field->name.size), kind_from(field->kind),
-                                         graph::Shape(std::span<const int64_t>(field->dims, field->rank))});
+                into.status = described(broken_by_field(given));
+                if (!into.status.ok()) return;
+                const hk_field field = *struct_of(given);
+                into.list.push_back({std::string(view(field.name)), kind_from(field.kind),
+                                     graph::Shape(std::span<const int64_t>(field.dims, field.rank))});
             });
         };
         HK_TRY(call(registry_, objective_, objective_.what, "fields", [&](hk_error* e) {
@@ -279,8 +278,8 @@ public:
         return fields.take(objective_.what);
     }
 
-    int64_t example_length(const hk_example& example) override {
-        if (objective_.table->example_length == nullptr) return 0;
+    Result<int64_t> example_length(const hk_example& example) override {
+        if (objective_.table->example_length == nullptr) return int64_t{0};
         const Registry::Within within(registry_, objective_.manifest, "example_length");
         hk_error error;
         int64_t length = 0;
@@ -324,6 +323,11 @@ private:
         std::string name;
         bool asked_for = false;
     };
+
+    Result<OptimizerInstance*> optimizer_at(std::size_t index) const {
+        if (index < optimizers_.size()) return optimizers_[index].get();
+        return internal_error(fmt::format("optimizer {} of a set of {}", index, optimizers_.size()));
+    }
 
     static void push_text(void* context, hk_string text) {
         auto& into = *static_cast<Pushed<std::string>*>(context);

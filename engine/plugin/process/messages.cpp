@@ -1,6 +1,9 @@
 #include "plugin/process/messages.hpp"
 
+#include "base/json.hpp"
+#include "graph/text.hpp"
 #include "plugin/host/host_error.hpp"
+#include "plugin/host/host_operation.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -9,197 +12,131 @@
 namespace hekla::plugin {
 namespace {
 
-using nlohmann::json;
+// The place of a plugin's kernel in a source file.
+struct Source {
+    std::string file;
+    uint32_t line = 0;
+};
+auto members(MaybeConst<Source> auto& s) { return std::tie(s.file, s.line); }
 
-json packed(const PartsSpec& spec) {
-    const auto part = [](const PartSpec& one) { return json{{"id", one.id}, {"config", one.config}}; };
-    json all = json::object();
-    if (spec.architecture) all["architecture"] = part(*spec.architecture);
-    all["adapters"] = json::array();
-    for (const AdapterSpec& adapter : spec.adapters) {
-        json one = part(adapter.part);
-        one["name"] = adapter.name;
-        one["trained"] = adapter.trained;
-        all["adapters"].push_back(std::move(one));
+// Collects the sources of a graph's own operations, by their labels.
+void collect_sources(const graph::Graph& graph, std::map<std::string, Source>& sources) {
+    for (const graph::Node& node : graph.nodes) {
+        if (node.own == nullptr) continue;
+        const graph::OwnDeclaration& declaration = node.own->operation->declaration();
+        sources.try_emplace(node.own->operation->label(), Source{declaration.glsl_file, declaration.glsl_line});
+        if (node.own->gradient != nullptr) collect_sources(*node.own->gradient, sources);
     }
-    all["combination"] = spec.combination;
-    all["combiners"] = json::array();
-    for (const PartSpec& combiner : spec.combiners) all["combiners"].push_back(part(combiner));
-    all["optimizers"] = json::array();
-    for (const PartSpec& optimizer : spec.optimizers) all["optimizers"].push_back(part(optimizer));
-    if (spec.objective) all["objective"] = part(*spec.objective);
-    all["heads"] = json::array();
-    for (const PartsSpec::Head& head : spec.heads) {
-        json one = part(head.part);
-        one["plugin"] = head.plugin;
-        one["asked_for"] = head.asked_for;
-        all["heads"].push_back(std::move(one));
-    }
-    if (spec.teacher != nullptr) all["teacher"] = packed(*spec.teacher);
-    if (spec.value != nullptr) all["value"] = packed(*spec.value);
-    return all;
 }
 
-PartsSpec unpacked(const json& all) {
-    const auto part = [](const json& one) { return PartSpec{one.at("id").get<std::string>(), one.at("config")}; };
-    PartsSpec spec;
-    if (all.contains("architecture")) spec.architecture = part(all["architecture"]);
-    for (const json& one : all.at("adapters"))
-        spec.adapters.push_back({one.at("name").get<std::string>(), part(one), one.at("trained").get<bool>()});
-    spec.combination = all.at("combination").get<std::string>();
-    for (const json& one : all.at("combiners")) spec.combiners.push_back(part(one));
-    for (const json& one : all.at("optimizers")) spec.optimizers.push_back(part(one));
-    if (all.contains("objective")) spec.objective = part(all["objective"]);
-    for (const json& head : all.at("heads"))
-        spec.heads.push_back({part(head), head.at("plugin").get<bool>(), head.at("asked_for").get<bool>()});
-    if (all.contains("teacher")) spec.teacher = std::make_shared<const PartsSpec>(unpacked(all["teacher"]));
-    if (all.contains("value")) spec.value = std::make_shared<const PartsSpec>(unpacked(all["value"]));
-    return spec;
-}
-
-void put_keys(WireWriter& out, const std::set<std::string>& keys) {
-    out.texts(std::vector<std::string>(keys.begin(), keys.end()));
-}
-
-std::set<std::string> get_keys(WireReader& in) {
-    std::vector<std::string> keys = in.texts();
-    return {std::make_move_iterator(keys.begin()), std::make_move_iterator(keys.end())};
-}
-
-void put_lists(WireWriter& out, const std::vector<std::set<std::string>>& lists) {
-    out.number(lists.size());
-    for (const std::set<std::string>& keys : lists) put_keys(out, keys);
-}
-
-std::vector<std::set<std::string>> get_lists(WireReader& in) {
-    std::vector<std::set<std::string>> lists(in.count());
-    for (std::set<std::string>& keys : lists) keys = get_keys(in);
-    return lists;
+// Returns the reference of an operation whose graph was described elsewhere; its library is opened at the first use.
+graph::OwnReference reference_here(const Registry& registry, std::string name, uint32_t revision) {
+    return [&registry, name = std::move(name), revision](std::span<const graph::Tensor* const> inputs,
+                                                         std::span<const graph::Attribute> attributes,
+                                                         std::span<graph::Tensor> outputs) -> Status {
+        OwnOperations own(
+            [&](const std::string& id) { return registry.open<hk_operation>(HK_OPERATION_INTERFACE, id); });
+        HK_ASSIGN(const OwnOperations::Known* known, own.find(name, revision));
+        return known->operation->declaration().reference(inputs, attributes, outputs);
+    };
 }
 
 } // namespace
 
-void put_fields(WireWriter& out, std::span<const BatchField> fields) {
-    out.number(fields.size());
-    for (const BatchField& field : fields) {
-        out.text(field.name);
-        out.integer(static_cast<int64_t>(field.kind));
-        const std::vector<int64_t> dims = field.shape.vector();
-        out.array(std::span<const int64_t>(dims));
+std::string problem_of(const Described& described) {
+    std::size_t end = 0;
+    for (const GraphPart& part : described.parts) {
+        if (part.first != end || part.end < end || part.end > described.graph.nodes.size())
+            return "parts outside of the graph";
+        end = part.end;
+    }
+    return {};
+}
+
+std::string problem_of(const ColumnNeed& need) {
+    if (need.kind >= HK_COLUMN_TOKENS && need.kind <= HK_COLUMN_MESSAGES) return {};
+    return fmt::format("a column of the unknown kind {}", need.kind);
+}
+
+void put(MessageWriter& out, const graph::Graph& graph) {
+    out.text(graph::print(graph));
+    std::map<std::string, Source> sources;
+    collect_sources(graph, sources);
+    out.number(sources.size());
+    for (const auto& [label, source] : sources) {
+        out.text(label);
+        put(out, source);
     }
 }
 
-void put_sites(WireWriter& out, std::span<const Site> sites) {
-    out.number(sites.size());
-    for (const Site& site : sites) {
-        out.integer(site.kind);
-        for (const std::string* text : {&site.name, &site.parameter, &site.bias}) out.text(*text);
-        for (const int64_t size : {site.in, site.out, site.index}) out.integer(size);
-        for (const uint32_t bits : {site.flags, site.trained}) out.number(bits);
-        for (const bool flag : {site.input_first, site.wanted}) out.flag(flag);
+void get(MessageReader& in, graph::Graph& graph) {
+    const std::string_view text = in.text();
+    std::map<std::string, Source, std::less<>> sources;
+    for (std::size_t left = in.count(); left > 0; --left) {
+        const std::string_view label = in.text();
+        get(in, sources[std::string(label)]);
     }
-}
-
-std::vector<Site> get_sites(WireReader& in) {
-    std::vector<Site> sites(in.count());
-    for (Site& site : sites) {
-        site.kind = static_cast<int32_t>(in.integer());
-        for (std::string* text : {&site.name, &site.parameter, &site.bias}) *text = in.text();
-        for (int64_t* size : {&site.in, &site.out, &site.index}) *size = in.integer();
-        for (uint32_t* bits : {&site.flags, &site.trained}) *bits = static_cast<uint32_t>(in.number());
-        for (bool* flag : {&site.input_first, &site.wanted}) *flag = in.flag();
-    }
-    return sites;
-}
-
-std::vector<BatchField> get_fields(WireReader& in, Status& status) {
-    std::vector<BatchField> fields(in.count());
-    for (BatchField& field : fields) {
-        field.name = in.text();
-        const int64_t kind = in.integer();
-        const std::span<const int64_t> dims = in.array<int64_t>();
-        if (kind < static_cast<int64_t>(graph::Kind::float_) || kind > static_cast<int64_t>(graph::Kind::int32) ||
-            dims.size() > HK_MAX_RANK ||
-            std::ranges::any_of(dims, [](int64_t d) { return d < 0 || d > int64_t{1} << 46; })) {
-            status = corrupt(
-                fmt::format("a field '{}' of kind {} and dimensions [{}]", field.name, kind, fmt::join(dims, ", ")));
-            return {};
+    if (!in.ok()) return;
+    Result<graph::Graph> parsed = graph::parse(text, [&](graph::OwnDeclaration& d) {
+        if (const auto found = sources.find(fmt::format("{}/{}", d.name, d.revision)); found != sources.end()) {
+            d.glsl_file = found->second.file;
+            d.glsl_line = found->second.line;
         }
-        field.kind = static_cast<graph::Kind>(kind);
-        field.shape = graph::Shape(dims);
-    }
-    return fields;
+        d.reference = reference_here(in.registry(), d.name, d.revision);
+    });
+    if (!parsed.ok()) return in.refuse(parsed.status().with_context("an invalid graph"));
+    graph = parsed.take();
 }
 
-void put_parameter(WireWriter& out, const OptimizedParameter& parameter) {
-    const BatchField field{{}, graph::Kind::float_, parameter.shape};
-    put_fields(out, std::span(&field, 1));
-    out.number(parameter.flags);
+void put(MessageWriter& out, const graph::Shape& shape) { out.array(shape.dims()); }
+
+void get(MessageReader& in, graph::Shape& shape) {
+    const std::span<const int64_t> dims = in.array<int64_t>();
+    if (dims.size() > HK_MAX_RANK || std::ranges::any_of(dims, [](int64_t d) { return d < 0 || d > int64_t{1} << 46; }))
+        return in.refuse(corrupt(fmt::format("a shape of the dimensions [{}]", fmt::join(dims, ", "))));
+    shape = graph::Shape(dims);
 }
 
-OptimizedParameter get_parameter(WireReader& in, Status& status) {
-    const std::vector<BatchField> fields = get_fields(in, status);
-    const auto flags = static_cast<uint32_t>(in.number());
-    if (status.ok() && fields.size() != 1) status = corrupt(fmt::format("{} parameters of an update", fields.size()));
-    if (!status.ok()) return {};
-    return {fields[0].shape, flags};
-}
-
-void put_states(WireWriter& out, std::span<const UpdateState> states) {
-    std::vector<BatchField> fields;
-    for (const UpdateState& state : states) fields.push_back({state.name, graph::Kind::float_, state.shape});
-    put_fields(out, fields);
-    for (const UpdateState& state : states) out.real(state.initial);
-}
-
-std::vector<UpdateState> get_states(WireReader& in, Status& status) {
-    std::vector<UpdateState> states;
-    for (const BatchField& field : get_fields(in, status)) states.push_back({field.name, field.shape, in.real()});
-    return states;
+void get(MessageReader& in, graph::Kind& kind) {
+    const int64_t number = in.integer();
+    if (number < static_cast<int64_t>(graph::Kind::float_) || number > static_cast<int64_t>(graph::Kind::int32))
+        return in.refuse(corrupt(fmt::format("the unknown kind {}", number)));
+    kind = static_cast<graph::Kind>(number);
 }
 
 // Preserves numbers and texts exactly, including those that JSON cannot represent.
-void put_spec(WireWriter& out, const PartsSpec& spec) {
+void put(MessageWriter& out, const nlohmann::json& value) {
     std::string bytes; // of char, because libc++ has no char_traits for unsigned types, which the library would use
-    json::to_cbor(packed(spec), bytes);
+    nlohmann::json::to_cbor(value, bytes);
     out.text(bytes);
 }
 
-Result<PartsSpec> get_spec(WireReader& in) {
+void get(MessageReader& in, nlohmann::json& value) {
     const std::string_view bytes = in.text();
+    if (!in.ok()) return;
     try {
-        return unpacked(json::from_cbor(bytes.begin(), bytes.end()));
-    } catch (const json::exception& e) { return corrupt(fmt::format("a composition that is none: {}", e.what())); }
-}
-
-void put_read_keys(WireWriter& out, const ReadKeys& read) {
-    put_keys(out, read.architecture);
-    put_keys(out, read.objective);
-    for (const auto* lists : {&read.adapters, &read.combiners, &read.heads, &read.optimizers}) put_lists(out, *lists);
-    for (const auto& other : {read.teacher, read.value}) {
-        out.flag(other != nullptr);
-        if (other != nullptr) put_read_keys(out, *other);
+        value = nlohmann::json::from_cbor(bytes.begin(), bytes.end());
+    } catch (const nlohmann::json::exception& e) {
+        in.refuse(corrupt(fmt::format("a configuration that is none: {}", e.what())));
     }
 }
 
-ReadKeys get_read_keys(WireReader& in, int depth) {
-    ReadKeys read;
-    read.architecture = get_keys(in);
-    read.objective = get_keys(in);
-    for (auto* lists : {&read.adapters, &read.combiners, &read.heads, &read.optimizers}) *lists = get_lists(in);
-    constexpr int kDeepest = 8; // teachers of teachers; deeper ones are not read, which finish() reports
-    for (auto* other : {&read.teacher, &read.value})
-        if (in.flag() && depth < kDeepest) *other = std::make_shared<const ReadKeys>(get_read_keys(in, depth + 1));
-    return read;
+void put(MessageWriter& out, const nlohmann::ordered_json& value) {
+    out.text(value.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
 }
 
-void put_example(WireWriter& out, const hk_example& example) {
-    out.number(example.index);
-    out.number(example.epoch);
-    out.number(example.document);
+void get(MessageReader& in, nlohmann::ordered_json& value) {
+    const std::string_view text = in.text();
+    if (!in.ok()) return;
+    Result<nlohmann::ordered_json> parsed = parse_ordered_json_object(text, "a written configuration");
+    if (!parsed.ok()) return in.refuse(parsed.status());
+    value = parsed.take();
+}
+
+void put(MessageWriter& out, const hk_example& example) {
+    for (const uint64_t number : {example.index, example.epoch, example.document}) out.number(number);
     out.number(example.column_count);
-    for (uint32_t i = 0; i < example.column_count; ++i) {
-        const hk_column& column = example.columns[i];
+    for (const hk_column& column : std::span(example.columns, example.column_count)) {
         out.integer(column.kind);
         out.text(view(column.name));
         const bool numbers = column.kind == HK_COLUMN_NUMBERS;
@@ -209,13 +146,10 @@ void put_example(WireWriter& out, const hk_example& example) {
     }
 }
 
-hk_example ReadExamples::get(WireReader& in) {
-    hk_example example{};
+void get(MessageReader& in, hk_example& example) {
     example.struct_size = sizeof example;
-    example.index = in.number();
-    example.epoch = in.number();
-    example.document = in.number();
-    std::vector<hk_column>& columns = columns_.emplace_back(in.count());
+    for (uint64_t* const number : {&example.index, &example.epoch, &example.document}) *number = in.number();
+    std::vector<hk_column>& columns = in.add_columns(in.count());
     for (hk_column& column : columns) {
         column.struct_size = sizeof column;
         column.kind = static_cast<int32_t>(in.integer());
@@ -232,7 +166,6 @@ hk_example ReadExamples::get(WireReader& in) {
     }
     example.column_count = static_cast<uint32_t>(columns.size());
     example.columns = columns.data();
-    return example;
 }
 
 } // namespace hekla::plugin

@@ -1,6 +1,5 @@
 #include "plugin/process/serve.hpp"
 
-#include "graph/text.hpp"
 #include "plugin/host/host_error.hpp"
 #include "plugin/host/host_struct.hpp"
 #include "plugin/host/host_tokenizer.hpp"
@@ -15,7 +14,7 @@ namespace hekla::plugin {
 namespace {
 
 // The host has closed the socket or sent an invalid message; the process must end.
-struct HostGone : std::runtime_error {
+struct HostClosed : std::runtime_error {
     using std::runtime_error::runtime_error;
 };
 
@@ -29,38 +28,38 @@ public:
             if (!message.ok()) return message.code() == Code::io ? 0 : 1;
             try {
                 answer(message.value());
-            } catch (const HostGone&) { return 0; }
+            } catch (const HostClosed&) { return 0; }
         }
     }
 
 private:
     // The host's tokenizer, accessed over the channel. Properties of all tokens are fetched once.
-    class Asked final : public TokenizerView {
+    class RemoteTokenizer final : public TokenizerView {
     public:
-        Asked(Server& server, int64_t size) : server_(server), size_(size) {}
+        RemoteTokenizer(Server& server, int64_t size) : server_(server), size_(size) {}
         int64_t size() const override { return size_; }
         int64_t special(std::string_view role) const override {
             if (const auto known = special_.find(role); known != special_.end()) return known->second;
-            WireWriter out;
+            MessageWriter out;
             out.text(role);
             const Message reply = server_.ask(MessageKind::ask_special, out);
-            return special_.emplace(role, WireReader(reply.bytes).integer()).first->second;
+            return special_.emplace(role, MessageReader(reply.bytes).integer()).first->second;
         }
         bool begins_word(int64_t id) const override { return (words(id) & 1) != 0; }
         bool ends_sentence(int64_t id) const override { return (words(id) & 2) != 0; }
         std::string decode(std::span<const int64_t> ids) const override {
-            WireWriter out;
+            MessageWriter out;
             out.array(ids);
             const Message reply = server_.ask(MessageKind::ask_decode, out);
-            return std::string(WireReader(reply.bytes).text());
+            return std::string(MessageReader(reply.bytes).text());
         }
 
     private:
         uint8_t words(int64_t id) const {
             if (id < 0 || id >= size_) return 0;
             if (words_.empty()) {
-                const Message reply = server_.ask(MessageKind::ask_words, WireWriter());
-                WireReader in(reply.bytes);
+                const Message reply = server_.ask(MessageKind::ask_words, MessageWriter());
+                MessageReader in(reply.bytes);
                 const std::span<const uint8_t> bytes = in.array<uint8_t>();
                 words_.assign(bytes.begin(), bytes.end());
                 words_.resize(static_cast<std::size_t>(size_));
@@ -73,25 +72,26 @@ private:
         mutable std::vector<uint8_t> words_;
     };
 
-    void send(MessageKind kind, const WireWriter& out) {
+    void send(MessageKind kind, const MessageWriter& out) {
         if (const Status sent = channel_.send(static_cast<uint32_t>(kind), out.bytes()); !sent.ok())
-            throw HostGone(sent.message());
+            throw HostClosed(sent.message());
     }
-    Message ask(MessageKind kind, const WireWriter& out) {
+    Message ask(MessageKind kind, const MessageWriter& out) {
         send(kind, out);
         Result<Message> reply = channel_.receive();
-        if (!reply.ok() || reply.value().kind != static_cast<uint32_t>(MessageKind::reply)) throw HostGone("no reply");
+        if (!reply.ok() || reply.value().kind != static_cast<uint32_t>(MessageKind::reply))
+            throw HostClosed("no reply");
         return reply.take();
     }
 
     void answer(const Message& message) {
         const std::size_t before = registry_ ? registry_->failures().first : 0;
-        WireWriter out;
+        MessageWriter out;
         out.flag(true);
         Status done;
         try {
             done = serve(static_cast<MessageKind>(message.kind), message.bytes, out);
-        } catch (const HostGone&) { throw; } catch (const std::bad_alloc&) {
+        } catch (const HostClosed&) { throw; } catch (const std::bad_alloc&) {
             done = hekla::out_of_memory("out of memory");
         } catch (const std::exception& e) { done = internal_error(e.what()); }
         if (done.ok() && out.bytes().size() > Channel::kMostBytes)
@@ -109,29 +109,30 @@ private:
         send(MessageKind::answer, out);
     }
 
-    Status create(WireReader& in) {
-        HK_ASSIGN(const PartsSpec spec, get_spec(in));
+    Status create(MessageReader& in) {
+        PartsSpec spec;
+        get(in, spec);
         std::vector<std::filesystem::path> manifests;
         for (const std::string& file : in.texts()) manifests.emplace_back(file);
         const int64_t vocabulary = in.integer();
-        HK_TRY(in.finish("create"));
+        HK_TRY(in.finish("the host"));
         registry_.emplace(Registry::of(manifests, Log([this](Severity severity, std::string_view text) {
-                                           WireWriter out;
+                                           MessageWriter out;
                                            out.integer(static_cast<int64_t>(severity));
                                            out.text(text);
                                            send(MessageKind::log, out);
                                        })));
         registry_->set_witness([this](const Manifest* manifest, std::string_view function) {
             if (manifest == nullptr) return; // the next answer reports the error
-            WireWriter out;
+            MessageWriter out;
             out.text(manifest->file);
             out.text(function);
             send(MessageKind::doing, out);
         });
         if (!registry_->warnings().empty()) return corrupt(std::string(registry_->warnings().front()));
         if (vocabulary >= 0) {
-            asked_ = std::make_unique<Asked>(*this, vocabulary);
-            tokenizer_.view = asked_.get();
+            remote_ = std::make_unique<RemoteTokenizer>(*this, vocabulary);
+            tokenizer_.view = remote_.get();
         }
         HK_ASSIGN(parts_, make_in_process_plugins(*registry_, spec, tokenizer()));
         return {};
@@ -139,168 +140,56 @@ private:
 
     const hk_tokenizer* tokenizer() const { return tokenizer_.view != nullptr ? &tokenizer_ : nullptr; }
 
-    Status serve(MessageKind kind, std::string_view bytes, WireWriter& out) {
-        WireReader in(bytes);
+    Status serve(MessageKind kind, std::string_view bytes, MessageWriter& out) {
+        MessageReader in(bytes);
         if (kind == MessageKind::create) {
             HK_TRY(create(in));
-            put_read_keys(out, parts_->read());
+            put(out, parts_->read());
             return {};
         }
         if (parts_ == nullptr) return internal_error("nothing was created yet");
-        Status status;
         switch (kind) {
-        case MessageKind::build: {
-            BuildRequest request;
-            request.mode = static_cast<int32_t>(in.integer());
-            request.fields = get_fields(in, status);
-            request.ports = in.texts();
-            request.all_ports = in.flag();
-            request.body_frozen = in.flag();
-            request.objective = in.flag();
-            request.calls = in.integer();
-            request.cache_capacity = in.integer();
-            request.merged = in.flag();
-            request.merge_pairs = in.flag();
-            request.initial = in.flag();
-            HK_TRY(status);
-            HK_TRY(in.finish("build"));
-            HK_ASSIGN(const Described described, parts_->build(request));
-            out.text(graph::print(described.graph));
-            put_sources(out, described.graph);
-            out.number(described.parts.size());
-            for (const GraphPart& part : described.parts) {
-                out.text(part.what);
-                out.text(part.manifest);
-                out.number(part.end);
-            }
-            put_sites(out, described.sites);
-            return {};
-        }
-        case MessageKind::parameters: {
-            const std::vector<BatchField> fields = get_fields(in, status);
-            HK_TRY(status);
-            HK_ASSIGN(const std::set<std::string> names, parts_->parameters(fields));
-            out.texts(std::vector<std::string>(names.begin(), names.end()));
-            return {};
-        }
-        case MessageKind::write_config: {
-            HK_ASSIGN(const nlohmann::ordered_json config, parts_->write_config());
-            out.text(config.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
-            return {};
-        }
-        case MessageKind::write_adapter_config: {
-            HK_ASSIGN(const nlohmann::ordered_json config, parts_->write_adapter_config());
-            out.text(config.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
-            return {};
-        }
-        case MessageKind::virtual_tokens: {
-            HK_ASSIGN(const VirtualTokens tokens, parts_->virtual_tokens());
-            out.integer(tokens.count << 2 | (tokens.without_positions ? 2 : 0) | (tokens.hidden ? 1 : 0));
-            return {};
-        }
-        case MessageKind::decode_ports: {
-            HK_ASSIGN(const std::vector<std::string> ports, parts_->decode_ports());
-            out.texts(ports);
-            return {};
-        }
-        case MessageKind::example_kind: {
-            HK_ASSIGN(const int32_t example_kind, parts_->example_kind());
-            out.integer(example_kind);
-            return {};
-        }
-        case MessageKind::can_collate: {
-            HK_ASSIGN(const bool can, parts_->can_collate());
-            out.flag(can);
-            return {};
-        }
-        case MessageKind::tokens_per_example: {
-            HK_ASSIGN(const int64_t tokens, parts_->tokens_per_example(in.integer()));
-            out.integer(tokens);
-            return {};
-        }
-        case MessageKind::columns: {
-            HK_ASSIGN(const std::vector<ColumnNeed> needs, parts_->columns());
-            out.number(needs.size());
-            for (const ColumnNeed& need : needs) {
-                out.text(need.name);
-                out.integer(need.kind);
-                out.flag(need.optional);
-                out.flag(need.target);
-            }
-            return {};
-        }
-        case MessageKind::batch_fields: {
-            const int64_t batch = in.integer(), length = in.integer();
-            HK_ASSIGN(const std::vector<BatchField> fields, parts_->batch_fields(batch, length));
-            put_fields(out, fields);
-            return {};
-        }
-        case MessageKind::example_length: {
-            ReadExamples examples;
-            out.integer(parts_->example_length(examples.get(in)));
-            return {};
-        }
-        case MessageKind::takes: {
-            const uint64_t optimizer = in.number();
-            const OptimizedParameter parameter = get_parameter(in, status);
-            HK_TRY(status);
-            HK_ASSIGN(const bool taken, parts_->takes(static_cast<std::size_t>(optimizer), parameter));
-            out.integer(taken ? 1 : 0);
-            return {};
-        }
-        case MessageKind::update: {
-            const uint64_t optimizer = in.number();
-            const OptimizedParameter parameter = get_parameter(in, status);
-            HK_TRY(status);
-            HK_ASSIGN(const UpdateGraph update, parts_->update(static_cast<std::size_t>(optimizer), parameter));
-            out.text(graph::print(update.graph));
-            put_sources(out, update.graph);
-            put_states(out, update.states);
-            return {};
-        }
-        case MessageKind::collate: return collate(in);
-        case MessageKind::decode: return decode(in, out);
+#define HK_PLUGIN_METHOD(value, name, parameters, arguments)                                                           \
+    case MessageKind::name:                                                                                            \
+        return call(&PluginSet::name, in, out);
+#define HK_PLUGIN_MEMORY_METHOD(returns, name, parameters, arguments)                                                  \
+    case MessageKind::name:                                                                                            \
+        return name(in, out);
+#include "plugin/composition/plugin_methods.inc"
+#undef HK_PLUGIN_METHOD
+#undef HK_PLUGIN_MEMORY_METHOD
         default: return internal_error(fmt::format("a message of kind {}", static_cast<uint32_t>(kind)));
         }
     }
 
-    // Sends the locations of plugins' kernels in source files, which are used in messages and are not part of the
-    // graph.
-    static void put_sources(WireWriter& out, const graph::Graph& graph) {
-        std::map<std::string, const graph::OwnDeclaration*> operations;
-        const auto collect = [&](const auto& self, const graph::Graph& g) -> void {
-            for (const graph::Node& node : g.nodes) {
-                if (node.own == nullptr) continue;
-                operations.emplace(node.own->operation->label(), &node.own->operation->declaration());
-                if (node.own->gradient != nullptr) self(self, *node.own->gradient);
-            }
-        };
-        collect(collect, graph);
-        out.number(operations.size());
-        for (const auto& [label, declaration] : operations) {
-            out.text(label);
-            out.text(declaration->glsl_file);
-            out.number(declaration->glsl_line);
-        }
+    // Calls a method with the arguments of a message, and writes its value.
+    template<class Value, class... A>
+    Status call(Result<Value> (PluginSet::*method)(A...), MessageReader& in, MessageWriter& out) {
+        std::tuple<std::remove_cvref_t<A>...> arguments;
+        std::apply([&](auto&... argument) { (get(in, argument), ...); }, arguments);
+        HK_TRY(in.finish("the host"));
+        HK_ASSIGN(const Value value,
+                  std::apply([&](auto&... argument) { return (*parts_.*method)(argument...); }, arguments));
+        put(out, value);
+        return {};
     }
 
     // Reads what the host wrote to the shared memory: values of this size, and fields' data at offsets from its start.
-    Result<WireReader> shared(WireReader& in) {
+    Result<MessageReader> shared(MessageReader& in) {
         const uint64_t size = in.number(), values = in.number();
+        HK_TRY(in.finish("the host"));
         HK_TRY(memory_.map(static_cast<std::size_t>(size)));
         if (values > size) return corrupt("more values than memory");
-        return WireReader(std::span<const std::byte>(memory_.data(), static_cast<std::size_t>(values)));
+        return MessageReader(std::span<const std::byte>(memory_.data(), static_cast<std::size_t>(values)));
     }
     // Fields with their data in the shared memory, which come last in the values.
     struct SharedFields {
         std::vector<BatchField> described; // owns the names that the others point to
         std::vector<hk_field> fields;
     };
-    Result<SharedFields> shared_fields(WireReader& values, const char* what) {
+    Result<SharedFields> shared_fields(MessageReader& values) {
         SharedFields shared;
-        Status status;
-        shared.described = get_fields(values, status);
-        HK_TRY(status);
+        get(values, shared.described);
         for (const BatchField& one : shared.described) {
             const uint64_t offset = values.number();
             const uint64_t bytes = static_cast<uint64_t>(one.shape.elements()) * 4;
@@ -315,12 +204,12 @@ private:
             field.data = memory_.data() + offset;
             shared.fields.push_back(field);
         }
-        HK_TRY(values.finish(what));
+        HK_TRY(values.finish("the host"));
         return shared;
     }
 
-    Status collate(WireReader& in) {
-        HK_ASSIGN(WireReader values, shared(in));
+    Status collate(MessageReader& in, MessageWriter& /*out: its fields are in the shared memory*/) {
+        HK_ASSIGN(MessageReader values, shared(in));
         hk_batch batch{};
         batch.struct_size = sizeof batch;
         batch.seed = values.number();
@@ -328,10 +217,9 @@ private:
         hk_corpus corpus{};
         corpus.example_count = values.number();
         const bool has_corpus = values.flag();
-        ReadExamples read;
         std::vector<hk_example> examples(values.count());
-        for (hk_example& example : examples) example = read.get(values);
-        HK_ASSIGN(SharedFields given, shared_fields(values, "collate"));
+        for (hk_example& example : examples) get(values, example);
+        HK_ASSIGN(SharedFields given, shared_fields(values));
         batch.example_count = static_cast<uint32_t>(examples.size());
         batch.examples = examples.data();
         corpus.struct_size = sizeof corpus;
@@ -347,30 +235,30 @@ private:
         };
         if (has_corpus) batch.corpus = &corpus;
         Status done = parts_->collate(batch, given.fields);
-        asked_examples_ = {};
         replies_.clear();
         return done;
     }
 
     int32_t get_example(uint64_t index, hk_example* example, hk_error* error) {
-        WireWriter out;
+        MessageWriter out;
         out.number(index);
-        const Message& reply = replies_.emplace_back(ask(MessageKind::ask_example, out));
-        WireReader in(reply.bytes);
+        MessageReader& in = replies_.emplace_back(ask(MessageKind::ask_example, out)).in;
         const auto code = static_cast<int32_t>(in.integer());
         if (code != HK_OK) {
             const std::string_view message = in.text();
             host_error_interface()->set(error, code, {message.data(), message.size()});
             return code;
         }
-        if (fill_struct(example, asked_examples_.get(in))) return HK_OK;
+        hk_example given{};
+        get(in, given);
+        if (fill_struct(example, given)) return HK_OK;
         const std::string refusal = unfilled_text(example, "an example");
         host_error_interface()->set(error, HK_INVALID_ARGUMENT, {refusal.data(), refusal.size()});
         return HK_INVALID_ARGUMENT;
     }
 
-    Status decode(WireReader& in, WireWriter& out) {
-        HK_ASSIGN(WireReader values, shared(in));
+    Status decode(MessageReader& in, MessageWriter& out) {
+        HK_ASSIGN(MessageReader values, shared(in));
         hk_decode_input input{};
         input.struct_size = sizeof input;
         input.row_count = static_cast<uint32_t>(values.number());
@@ -386,7 +274,7 @@ private:
             std::ranges::copy(dims, output.dims);
             output.values = values.array<float>().data();
         }
-        HK_ASSIGN(const SharedFields given, shared_fields(values, "decode"));
+        HK_ASSIGN(const SharedFields given, shared_fields(values));
         input.output_count = static_cast<uint32_t>(outputs.size());
         input.outputs = outputs.data();
         input.field_count = static_cast<uint32_t>(given.fields.size());
@@ -399,11 +287,16 @@ private:
     Channel channel_;
     SharedMemory memory_;
     std::optional<Registry> registry_;
-    std::unique_ptr<Asked> asked_;
+    std::unique_ptr<RemoteTokenizer> remote_;
     hk_tokenizer tokenizer_;
     std::unique_ptr<PluginSet> parts_;
-    ReadExamples asked_examples_; // of one collate call; they point into the replies
-    std::deque<Message> replies_;
+    // The answers to ask_example of one collate call; the plugin has examples that point into them.
+    struct Reply {
+        explicit Reply(Message given) : message(std::move(given)), in(message.bytes) {}
+        Message message;
+        MessageReader in;
+    };
+    std::deque<Reply> replies_;
 };
 
 } // namespace

@@ -1,4 +1,4 @@
-// The worker process, hekla-describe: the other side of plugin_protocol.hpp.
+// The worker process, hekla-describe: the other side of worker.hpp.
 #pragma once
 
 #include "base/child_process.hpp"

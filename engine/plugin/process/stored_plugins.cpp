@@ -49,11 +49,32 @@ std::optional<std::vector<int64_t>> sizes_of(const GraphFamily& family, const Bu
     return sizes;
 }
 
-class StoredPlugins final : public PluginSet {
+// A set of plugins without methods: all are unsupported.
+class NoPlugins : public PluginSet {
 public:
-    explicit StoredPlugins(StoredGraphs graphs) : graphs_(std::move(graphs)) {}
-
+    explicit NoPlugins(std::string why) : why_(std::move(why)) {}
     const ReadKeys& read() const override { return read_; }
+#define HK_PLUGIN_METHOD(value, name, parameters, arguments)                                                           \
+    Result<value> name parameters override { return refuse arguments; }
+#define HK_PLUGIN_MEMORY_METHOD(returns, name, parameters, arguments)                                                  \
+    returns name parameters override { return refuse arguments; }
+#include "plugin/composition/plugin_methods.inc"
+#undef HK_PLUGIN_METHOD
+#undef HK_PLUGIN_MEMORY_METHOD
+
+private:
+    Status refuse(const auto&... /*arguments*/) const { return unsupported(why_); }
+    std::string why_;
+    ReadKeys read_;
+};
+
+class StoredPlugins final : public NoPlugins {
+public:
+    explicit StoredPlugins(StoredGraphs graphs)
+        : NoPlugins(fmt::format("{}: holds graphs, and nothing else of the plugins that described them: use the "
+                                "folder that it was exported from",
+                                graphs.where)),
+          graphs_(std::move(graphs)) {}
 
     Result<Described> build(const BuildRequest& request) override {
         std::vector<int64_t> sizes;
@@ -75,19 +96,9 @@ public:
         return find(request, sizes).status();
     }
 
-    Result<std::set<std::string>> parameters(const std::vector<BatchField>& /*fields*/) override { return none(); }
-    Result<nlohmann::ordered_json> write_config() override { return none(); }
-    Result<nlohmann::ordered_json> write_adapter_config() override { return none(); }
     Result<VirtualTokens> virtual_tokens() override { return VirtualTokens(); } // export_model() refuses others
     Result<std::vector<std::string>> decode_ports() override { return std::vector<std::string>(); }
-    Result<int32_t> example_kind() override { return none(); }
     Result<bool> can_collate() override { return false; }
-    Result<int64_t> tokens_per_example(int64_t /*length*/) override { return none(); }
-    Result<std::vector<ColumnNeed>> columns() override { return none(); }
-    Result<std::vector<BatchField>> batch_fields(int64_t /*batch*/, int64_t /*length*/) override { return none(); }
-    int64_t example_length(const hk_example& /*example*/) override { return 0; }
-    Status collate(const hk_batch& /*batch*/, std::span<hk_field> /*fields*/) override { return none(); }
-    Result<std::vector<std::string>> decode(const hk_decode_input& /*input*/) override { return none(); }
 
 private:
     Result<const GraphFamily*> find(const BuildRequest& request, std::vector<int64_t>& sizes) const {
@@ -118,14 +129,7 @@ private:
         return {};
     }
 
-    Status none() const {
-        return unsupported(fmt::format("{}: holds graphs, and nothing else of the plugins that described them: use the "
-                                       "folder that it was exported from",
-                                       graphs_.where));
-    }
-
     StoredGraphs graphs_;
-    ReadKeys read_;
 };
 
 } // namespace

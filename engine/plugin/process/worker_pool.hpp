@@ -2,7 +2,7 @@
 // started when needed.
 #pragma once
 
-#include "plugin/process/plugin_protocol.hpp"
+#include "plugin/process/worker.hpp"
 
 #include <condition_variable>
 #include <functional>

@@ -77,21 +77,6 @@ std::string version_problem(uint32_t major, uint32_t minor, const std::string& s
                        asked, HK_ABI_MINOR, manifest.file, HK_ABI_MINOR);
 }
 
-// Returns what is wrong with an entry's memory layout; empty if nothing is.
-std::string damage(const hk_plugin_entry* entry) {
-    if (entry == nullptr) return "it is null";
-    if (entry->magic != HK_ENTRY_MAGIC)
-        return fmt::format("its magic is {:#x}, expected {:#x}", entry->magic, HK_ENTRY_MAGIC);
-    if (entry->struct_size < sizeof(hk_plugin_entry))
-        return fmt::format("its struct_size is {}, expected {} or more", entry->struct_size, sizeof(hk_plugin_entry));
-    for (const auto& [function, name] :
-         {std::pair(reinterpret_cast<const void*>(entry->init), "init"),
-          std::pair(reinterpret_cast<const void*>(entry->deinit), "deinit"),
-          std::pair(reinterpret_cast<const void*>(entry->get_interface), "get_interface")})
-        if (function == nullptr) return fmt::format("its {}() is null", name);
-    return {};
-}
-
 // Returns the required functions of this interface that the table lacks.
 std::vector<std::string_view> missing_functions(std::string_view interface_id, const void* table) {
     std::vector<std::string_view> missing;
@@ -104,7 +89,78 @@ std::vector<std::string_view> missing_functions(std::string_view interface_id, c
     return missing;
 }
 
+// Checks what the manifest states about the file, and loads it.
+Result<const SharedLibrary*> load_file(const Manifest& manifest) {
+    if (const std::string problem =
+            version_problem(manifest.abi_major, manifest.abi_minor_needed, "its manifest", manifest);
+        !problem.empty())
+        return unsupported(problem);
+    HK_ASSIGN(LibraryFile file, LibraryFile::open(std::string(manifest.library)));
+    if (!manifest.sha256.empty()) {
+        HK_ASSIGN(const std::string found, file.sha256());
+        if (found != manifest.sha256)
+            return corrupt(
+                fmt::format("is not the file that its manifest was written for: its sha256 is {0}, \"sha256\" "
+                            "in {1} is {2}; build the plugin again (hekla_add_plugin writes both) or, if you "
+                            "changed the file on purpose, set \"sha256\": \"{0}\" there",
+                            found, manifest.file, manifest.sha256));
+    }
+    return std::move(file).load();
+}
+
+// Returns the checked entry of a library.
+Result<const hk_plugin_entry*> find_entry(const SharedLibrary& library, const Manifest& manifest) {
+    void* symbol = library.symbol(HK_ENTRY_SYMBOL);
+    if (symbol == nullptr)
+        return unsupported(fmt::format("does not export {}: it is not a Hekla plugin", HK_ENTRY_SYMBOL));
+    const auto entry_function = reinterpret_cast<const hk_plugin_entry* (*)()>(symbol);
+    const hk_plugin_entry* entry = nullptr;
+    try {
+        entry = entry_function();
+    } catch (...) { return internal_error("threw an exception out of its entry; plugins must not"); }
+    if (const std::string damage = entry_damage(entry); !damage.empty())
+        return corrupt(fmt::format("its entry is damaged: {}", damage));
+    if (const std::string problem = version_problem(
+            entry->abi_major, entry->abi_minor_needed,
+            fmt::format("its code (built with {}.{})", entry->abi_major, entry->abi_minor_built), manifest);
+        !problem.empty())
+        return unsupported(problem);
+    if (entry->abi_major != manifest.abi_major || entry->abi_minor_needed != manifest.abi_minor_needed)
+        return corrupt(fmt::format(
+            "its code asks for plugin ABI {0}.{1}, its manifest {2} for {3}.{4}: give the compiler "
+            "HK_TARGET_ABI_MINOR={4} (hekla_add_plugin does), or correct \"abi_minor_needed\"",
+            entry->abi_major, entry->abi_minor_needed, manifest.file, manifest.abi_major, manifest.abi_minor_needed));
+    if (entry->reserved != 0) return corrupt("its entry is damaged: its reserved member is not 0");
+    if (const std::string_view fork = view(entry->build_tag); !fork.empty())
+        return unsupported(
+            fmt::format("was built for the fork '{}', this is upstream Hekla: get a build of it for upstream", fork));
+    return entry;
+}
+
+Status check_drafts(const Manifest& manifest, const std::vector<Draft>& drafts) {
+    for (const std::string_view draft : manifest.drafts)
+        if (std::ranges::none_of(drafts, [&](const Draft& d) { return d.id == draft; }))
+            return unsupported(fmt::format("its manifest asks for the draft {}, this Hekla {} has {}; drafts change "
+                                           "with every release: get a build of the plugin for this one",
+                                           draft, kVersion, drafts.empty() ? "none" : "others"));
+    return {};
+}
+
 } // namespace
+
+std::string entry_damage(const hk_plugin_entry* entry) {
+    if (entry == nullptr) return "it is null";
+    if (entry->magic != HK_ENTRY_MAGIC)
+        return fmt::format("its magic is {:#x}, expected {:#x}", entry->magic, HK_ENTRY_MAGIC);
+    if (entry->struct_size < sizeof(hk_plugin_entry))
+        return fmt::format("its struct_size is {}, expected {} or more", entry->struct_size, sizeof(hk_plugin_entry));
+    for (const auto& [function, name] :
+         {std::pair(reinterpret_cast<const void*>(entry->init), "init"),
+          std::pair(reinterpret_cast<const void*>(entry->deinit), "deinit"),
+          std::pair(reinterpret_cast<const void*>(entry->get_interface), "get_interface")})
+        if (function == nullptr) return fmt::format("its {}() is null", name);
+    return {};
+}
 
 void Library::Shared::log(const hk_host* host, int32_t severity, hk_string message) {
     auto* self = reinterpret_cast<Shared*>(const_cast<hk_host*>(host));
@@ -142,119 +198,76 @@ const void* Library::Shared::get_interface(const hk_host* host, hk_string id) {
 Result<std::unique_ptr<Library>> Library::load(const Manifest& manifest, const Log& log,
                                                const std::vector<Draft>& drafts) {
     const std::string path(manifest.library);
-    const auto refuse = [&](Code code, const std::string& what) {
-        return Status(code, fmt::format("plugin {}: {}", path, what));
+    const auto load = [&]() -> Result<std::unique_ptr<Library>> {
+        HK_ASSIGN(const SharedLibrary* file, load_file(manifest));
+        HK_ASSIGN(const hk_plugin_entry* entry, find_entry(*file, manifest));
+        HK_TRY(check_drafts(manifest, drafts));
+        std::unique_ptr<Library> library(new Library());
+        HK_TRY(library->share(file, entry, manifest, log, drafts));
+        HK_TRY(library->check_promises(manifest));
+        return library;
     };
-    if (const std::string problem =
-            version_problem(manifest.abi_major, manifest.abi_minor_needed, "its manifest", manifest);
-        !problem.empty())
-        return refuse(Code::unsupported, problem);
-    Result<LibraryFile> file = LibraryFile::open(path);
-    if (!file.ok()) return refuse(file.code(), file.message());
-    if (!manifest.sha256.empty()) {
-        const Result<std::string> hash = file->sha256();
-        if (!hash.ok()) return refuse(hash.code(), hash.message());
-        const std::string& found = hash.value();
-        if (found != manifest.sha256)
-            return refuse(
-                Code::corrupt,
-                fmt::format("is not the file that its manifest was written for: its sha256 is {0}, \"sha256\" "
-                            "in {1} is {2}; build the plugin again (hekla_add_plugin writes both) or, if you "
-                            "changed the file on purpose, set \"sha256\": \"{0}\" there",
-                            found, manifest.file, manifest.sha256));
+    Result<std::unique_ptr<Library>> loaded = load();
+    if (!loaded.ok()) return Status(loaded.code(), fmt::format("plugin {}: {}", path, loaded.message()));
+    return loaded;
+}
+
+// Joins the users of the library in this process. The first one initializes it.
+Status Library::share(const SharedLibrary* file, const hk_plugin_entry* entry, const Manifest& manifest, const Log& log,
+                      const std::vector<Draft>& drafts) {
+    Process& process = Process::get();
+    const std::scoped_lock hold(process.lock);
+    std::unique_ptr<Shared>& place = process.shared[file];
+    const bool first = place == nullptr;
+    if (first) {
+        place = std::make_unique<Shared>();
+        place->plugin = manifest.plugin;
+        place->entry = entry;
+        for (const Draft& draft : drafts)
+            if (std::ranges::find(manifest.drafts, draft.id) != manifest.drafts.end()) place->drafts.push_back(draft);
+        hk_host& host = place->host;
+        host.struct_size = sizeof(hk_host);
+        host.abi_major = HK_ABI_MAJOR;
+        host.abi_minor = HK_ABI_MINOR;
+        host.name = {kName, std::string_view(kName).size()};
+        host.version = {kVersion, std::string_view(kVersion).size()};
+        host.get_interface = Shared::get_interface;
     }
-    const Result<const SharedLibrary*> loaded = file.take().load();
-    if (!loaded.ok()) return refuse(loaded.code(), loaded.message());
-    const SharedLibrary* const library = loaded.value();
-    void* symbol = library->symbol(HK_ENTRY_SYMBOL);
-    if (symbol == nullptr)
-        return refuse(Code::unsupported, fmt::format("does not export {}: it is not a Hekla plugin", HK_ENTRY_SYMBOL));
-    const auto entry_function = reinterpret_cast<const hk_plugin_entry* (*)()>(symbol);
-    const hk_plugin_entry* entry = nullptr;
-    try {
-        entry = entry_function();
-    } catch (...) { return refuse(Code::internal, "threw an exception out of its entry; plugins must not"); }
-    if (const std::string wrong = damage(entry); !wrong.empty())
-        return refuse(Code::corrupt, fmt::format("its entry is damaged: {}", wrong));
-    if (const std::string problem = version_problem(
-            entry->abi_major, entry->abi_minor_needed,
-            fmt::format("its code (built with {}.{})", entry->abi_major, entry->abi_minor_built), manifest);
-        !problem.empty())
-        return refuse(Code::unsupported, problem);
-    if (entry->abi_major != manifest.abi_major || entry->abi_minor_needed != manifest.abi_minor_needed)
-        return refuse(
-            Code::corrupt,
-            fmt::format("its code asks for plugin ABI {0}.{1}, its manifest {2} for {3}.{4}: give the compiler "
-                        "HK_TARGET_ABI_MINOR={4} (hekla_add_plugin does), or correct \"abi_minor_needed\"",
-                        entry->abi_major, entry->abi_minor_needed, manifest.file, manifest.abi_major,
-                        manifest.abi_minor_needed));
-    if (entry->reserved != 0) return refuse(Code::corrupt, "its entry is damaged: its reserved member is not 0");
-    if (const std::string_view fork = view(entry->build_tag); !fork.empty())
-        return refuse(
-            Code::unsupported,
-            fmt::format("was built for the fork '{}', this is upstream Hekla: get a build of it for upstream", fork));
-
-    for (const std::string_view draft : manifest.drafts)
-        if (std::ranges::none_of(drafts, [&](const Draft& d) { return d.id == draft; }))
-            return refuse(Code::unsupported,
-                          fmt::format("its manifest asks for the draft {}, this Hekla {} has {}; drafts change with "
-                                      "every release: get a build of the plugin for this one",
-                                      draft, kVersion, drafts.empty() ? "none" : "others"));
-
-    std::unique_ptr<Library> result(new Library());
     {
-        Process& process = Process::get();
-        const std::scoped_lock hold(process.lock);
-        std::unique_ptr<Shared>& place = process.shared[library];
-        const bool first = place == nullptr;
-        if (first) {
-            place = std::make_unique<Shared>();
-            place->plugin = manifest.plugin;
-            place->entry = entry;
-            for (const Draft& draft : drafts)
-                if (std::ranges::find(manifest.drafts, draft.id) != manifest.drafts.end())
-                    place->drafts.push_back(draft);
-            hk_host& host = place->host;
-            host.struct_size = sizeof(hk_host);
-            host.abi_major = HK_ABI_MAJOR;
-            host.abi_minor = HK_ABI_MINOR;
-            host.name = {kName, std::string_view(kName).size()};
-            host.version = {kVersion, std::string_view(kVersion).size()};
-            host.get_interface = Shared::get_interface;
-        }
-        {
-            const std::scoped_lock users(place->lock);
-            place->users.emplace_back(result.get(), log);
-        }
-        if (first) {
-            hk_error error;
-            int32_t code = HK_INTERNAL;
-            bool threw = false;
-            trace_entry(manifest.plugin, "init", path);
-            try {
-                code = entry->init(&place->host, &error);
-            } catch (...) { threw = true; }
-            if (code != HK_OK) process.shared.erase(library);
-            if (threw) return refuse(Code::internal, "threw an exception out of init(); plugins must not");
-            if (code != HK_OK) return status_of(code, error, fmt::format("plugin {}: init", path));
-        }
-        result->shared_ = place.get(); // from here on deinit() must be called
+        const std::scoped_lock users(place->lock);
+        place->users.emplace_back(this, log);
     }
-    // Everything that the manifest declares must exist and be complete, even if it is not used now.
+    if (first) {
+        hk_error error;
+        int32_t code = HK_INTERNAL;
+        bool threw = false;
+        trace_entry(manifest.plugin, "init", manifest.library);
+        try {
+            code = entry->init(&place->host, &error);
+        } catch (...) { threw = true; }
+        if (code != HK_OK) process.shared.erase(file);
+        if (threw) return internal_error("threw an exception out of init(); plugins must not");
+        HK_TRY(status_of(code, error, "init"));
+    }
+    shared_ = place.get(); // from here on deinit() must be called
+    return {};
+}
+
+// Checks that everything that the manifest declares exists and is complete, even if it is not used now.
+Status Library::check_promises(const Manifest& manifest) const {
     for (const Provided& provided : manifest.provides) {
         if (!is_known_interface(provided.interface_id) && !is_draft(provided.interface_id))
             continue; // for another host
-        const void* table = result->get_interface(provided.interface_id, provided.id);
+        const void* table = get_interface(provided.interface_id, provided.id);
         if (table == nullptr)
-            return refuse(
-                Code::corrupt,
+            return corrupt(
                 fmt::format("its manifest promises {} '{}', and its code does not have it: correct \"provides\" in {}",
                             provided.interface_id, provided.id, manifest.file));
         if (const auto missing = missing_functions(provided.interface_id, table); !missing.empty())
-            return refuse(Code::corrupt, fmt::format("its {} '{}' lacks functions that must not be null: {}",
-                                                     provided.interface_id, provided.id, fmt::join(missing, ", ")));
+            return corrupt(fmt::format("its {} '{}' lacks functions that must not be null: {}", provided.interface_id,
+                                       provided.id, fmt::join(missing, ", ")));
     }
-    return result;
+    return {};
 }
 
 Library::~Library() {

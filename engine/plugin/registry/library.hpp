@@ -2,6 +2,7 @@
 #pragma once
 
 #include "base/log.hpp"
+#include "base/shared_library.hpp"
 #include "base/status.hpp"
 #include "hekla/plugin/entry.h"
 #include "plugin/registry/manifest.hpp"
@@ -15,6 +16,9 @@ struct Draft {
     std::string id;              // "hekla.rollout.draft/1"
     const void* table = nullptr; // the host's table; null for drafts that plugins provide
 };
+
+// Returns what is wrong with the memory of an entry; empty if nothing is. [entry.2]
+std::string entry_damage(const hk_plugin_entry* entry);
 
 // A loaded plugin library. Its code stays mapped after destruction, since code with thread-local or unique symbols
 // cannot be unloaded safely. Contexts of one process that load the same file share it: the first initializes it and the
@@ -38,6 +42,9 @@ private:
     struct Shared;
     struct Process;
     Library() = default;
+    Status share(const SharedLibrary* file, const hk_plugin_entry* entry, const Manifest& manifest, const Log& log,
+                 const std::vector<Draft>& drafts);
+    Status check_promises(const Manifest& manifest) const;
     Shared* shared_ = nullptr;
 };
 

@@ -5,7 +5,6 @@
 #include "plugin/trace/trace_rules.hpp"
 #include "plugin/trace/traced_function.hpp"
 
-#include <cmath>
 #include <fmt/format.h>
 #include <tuple>
 
@@ -42,25 +41,19 @@ struct Before {
 HK_BEFORE(input, hk_string) { check_not_in_gradient(state, "input"); }
 HK_BEFORE(parameter, hk_string name, const int64_t* dims, uint32_t rank, int32_t, double a, double b, uint32_t flags) {
     check_not_in_gradient(state, "parameter");
-    check_name("a parameter", name);
-    check_dims("a parameter", dims, rank);
-    if (!std::isfinite(a) || !std::isfinite(b)) report_broken("graph.6", "an initializer that is not finite");
-    if ((flags & ~HK_PARAMETER_NO_DECAY) != 0) report_broken("abi.8", fmt::format("flags {:#x} of a parameter", flags));
+    report(broken_by_parameter(view(name), dims, rank, a, b, flags));
 }
 HK_BEFORE(buffer, hk_string name, int32_t, const int64_t* dims, uint32_t rank, const double* values) {
     check_not_in_gradient(state, "buffer");
-    check_name("a buffer", name);
-    check_dims("a buffer", dims, rank);
-    check_numbers("a buffer", dims, rank, values);
+    report(broken_by_buffer(view(name), dims, rank, values));
 }
 HK_BEFORE(constant, int32_t, const int64_t* dims, uint32_t rank, const double* values) {
-    check_dims("a constant", dims, rank);
-    check_numbers("a constant", dims, rank, values);
+    report(broken_by_numbers("constant", dims, rank, values));
 }
-HK_BEFORE(fill, int32_t, const int64_t* dims, uint32_t rank, double) { check_dims("fill", dims, rank); }
+HK_BEFORE(fill, int32_t, const int64_t* dims, uint32_t rank, double) { report(broken_by_shape("fill", dims, rank)); }
 HK_BEFORE(step_scalar, hk_string name, double) {
     check_not_in_gradient(state, "step_scalar");
-    check_name("a step scalar", name);
+    report(broken_by_name("step_scalar", view(name)));
 }
 HK_BEFORE(emit, hk_string name, uint32_t, const hk_value* inputs, uint32_t count, const hk_attribute* attributes,
           uint32_t attribute_count, hk_value*, uint32_t) {
@@ -90,7 +83,7 @@ HK_BEFORE(recompute_end) {
 }
 HK_BEFORE(offer, hk_string port, hk_value value) {
     check_not_in_gradient(state, "offer");
-    check_name("a port", port);
+    report(broken_by_name("offer", view(port)));
     check_value(state, value, "offer");
 }
 HK_BEFORE(ask, hk_string) { check_not_in_gradient(state, "ask"); }
@@ -98,7 +91,7 @@ HK_BEFORE(loss, hk_string, hk_value sum, hk_value count, double weight) {
     check_not_in_gradient(state, "loss");
     check_value(state, sum, "loss");
     check_value(state, count, "loss");
-    if (!std::isfinite(weight)) report_broken("graph.6", "a loss whose weight is not finite");
+    report(broken_by_weight(weight));
     ++state.losses;
 }
 HK_BEFORE(metric, hk_string, hk_value sum, hk_value count) {

@@ -46,14 +46,9 @@ struct Pushes {
     uint64_t count = 0;
 
     static void look(const hk_field* given) {
+        report(broken_by_field(given));
         const std::optional<hk_field> field = struct_of(given);
-        if (!field) return report_broken("abi.5", "a field whose struct_size cannot be");
-        if (field->reserved != 0) report_broken("abi.8", "a field whose reserved member is not 0");
-        if (field->kind != HK_KIND_INT32 && field->kind != HK_KIND_FLOAT32)
-            report_broken("objective.3", fmt::format("a field of the kind {}", field->kind));
-        if (field->rank > HK_MAX_RANK || field->name.size == 0)
-            report_broken("objective.3", fmt::format("a field with a rank of {} and the name {}", field->rank,
-                                                     quoted_text(view(field->name))));
+        if (!field) return;
         check_text(field->name);
         write_call(Event::within, frames().size(), "push",
                    {{"field", json_of(field->name)},
@@ -61,10 +56,9 @@ struct Pushes {
                    "", "");
     }
     static void look(const hk_column_need* given) {
+        report(broken_by_column(given));
         const std::optional<hk_column_need> need = struct_of(given);
-        if (!need) return report_broken("abi.5", "a column whose struct_size cannot be");
-        if (need->reserved != 0 || (need->flags & ~(HK_COLUMN_OPTIONAL | HK_COLUMN_TARGET)) != 0)
-            report_broken("abi.8", fmt::format("a column with flags {:#x}", need->flags));
+        if (!need) return;
         check_text(need->name);
         write_call(Event::within, frames().size(), "push", {{"column", json_of(need->name)}}, "", "");
     }
@@ -115,18 +109,6 @@ struct PluginCall<M> {
     template<int N>
     static R call(A... arguments) {
         return run(slots<T>()[N], arguments...);
-    }
-
-    // Returns the rule about instances of this kind of plugin.
-    static const char* life_rule() {
-        return std::is_same_v<T, hk_architecture>  ? "architecture.1"
-               : std::is_same_v<T, hk_objective>   ? "objective.1"
-               : std::is_same_v<T, hk_adapter>     ? "adapter.1"
-               : std::is_same_v<T, hk_combiner>    ? "combiner.1"
-               : std::is_same_v<T, hk_optimizer>   ? "optimizer.1"
-               : std::is_same_v<T, hk_rollout_use> ? "rollout.1"
-               : std::is_same_v<T, hk_reward>      ? "reward.1"
-                                                   : "head.1";
     }
 
     static R run(Slot& slot, A... arguments) {
@@ -254,12 +236,13 @@ private:
             if (*made != before) report_broken("abi.2", "create() fails and has written to *self");
             return;
         }
-        if (*made == nullptr) return report_broken(life_rule(), "create() gives HK_OK and a null *self");
+        const std::string rule = slot.what.substr(0, slot.what.find(' ')) + ".1"; // "architecture.1"
+        if (*made == nullptr) return report_broken(rule, "create() gives HK_OK and a null *self");
         Trace& t = *current_trace();
         std::unique_lock hold(t.lock);
         const bool fresh = t.instances.emplace(slot.what, *made).second;
         hold.unlock();
-        if (!fresh) report_broken(life_rule(), "create() gives an instance that is in use already");
+        if (!fresh) report_broken(rule, "create() gives an instance that is in use already");
     }
     static void check_cost(const Slot& slot, int32_t code, const hk_operation_cost* cost) {
         if (code != HK_OK || cost == nullptr) return;

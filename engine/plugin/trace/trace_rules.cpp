@@ -1,50 +1,20 @@
 #include "plugin/trace/trace_rules.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <fmt/format.h>
 #include <optional>
 
 namespace hekla::plugin::trace {
 
-namespace {
-
-bool is_text(hk_string s) { return (s.data != nullptr || s.size == 0) && is_utf8(view(s)); }
-
-} // namespace
-
 void check_text(hk_string s) {
     if (s.data == nullptr && s.size > 0)
         report_broken("abi.1", fmt::format("a string is a null pointer with a size of {}", s.size));
-    else if (!is_text(s))
+    else if (!is_utf8(view(s)))
         report_broken("abi.1", fmt::format("{} is not UTF-8", quoted_text(view(s))));
 }
 
-void check_dims(const char* what, const int64_t* dims, uint32_t rank) {
-    if (rank > HK_MAX_RANK || (rank > 0 && dims == nullptr))
-        return report_broken("graph.4", fmt::format("{}: a rank of {}, or no dimensions", what, rank));
-    double elements = 1;
-    for (uint32_t i = 0; i < rank; ++i) {
-        if (dims[i] < 0) report_broken("graph.4", fmt::format("{}: dimension {} is {}", what, i, dims[i]));
-        elements *= static_cast<double>(std::max<int64_t>(dims[i], 0));
-    }
-    if (elements > 0x1p46) report_broken("graph.4", fmt::format("{}: {} elements", what, elements));
-}
-
-void check_name(const char* what, hk_string name) {
-    if (name.size == 0 || !is_text(name))
-        report_broken("graph.5", fmt::format("{} of the name {}", what, quoted_text(view(name))));
-}
-
-void check_numbers(const char* what, const int64_t* dims, uint32_t rank, const double* values) {
-    if (values == nullptr || rank > HK_MAX_RANK || (rank > 0 && dims == nullptr)) return;
-    int64_t count = 1;
-    for (uint32_t i = 0; i < rank; ++i) {
-        if (dims[i] < 0 || (dims[i] > 0 && count > (int64_t{1} << 46) / dims[i])) return;
-        count *= dims[i];
-    }
-    for (int64_t i = 0; i < count; ++i)
-        if (std::isnan(values[i])) return report_broken("graph.6", fmt::format("{}: value {} is NaN", what, i));
+void report(const Broken& broken) {
+    if (broken) report_broken(broken->rule, broken->what);
 }
 
 BuilderState* state_of(const hk_builder* builder, std::string_view function) {

@@ -1,18 +1,17 @@
 // Checks of arguments that both directions of a trace share. Violations are reported, and the call continues.
 #pragma once
 
+#include "plugin/host/argument_rules.hpp"
 #include "plugin/trace/trace_log.hpp"
 
 #include "hekla/plugin/operation.h"
 
 namespace hekla::plugin::trace {
 
+void report(const Broken& broken);
 void check_text(hk_string s);
 template<class T>
 void check_text(const T&) {}
-void check_dims(const char* what, const int64_t* dims, uint32_t rank);
-void check_name(const char* what, hk_string name);
-void check_numbers(const char* what, const int64_t* dims, uint32_t rank, const double* values);
 
 // Returns the state of a builder in use. Reports a violation and returns null if its build call has ended.
 BuilderState* state_of(const hk_builder* builder, std::string_view function);

@@ -1,5 +1,5 @@
-// The host's side of the protocol with a worker process (hekla-describe): one request, the questions that the process
-// asks meanwhile, and its answer, or the reason why it ended.
+// The host's side of the exchange with a worker process (hekla-describe): one request, the questions that the process
+// asks meanwhile, and its answer, or the reason why it ended. messages.hpp has the format.
 #pragma once
 
 #include "base/child_process.hpp"
@@ -28,15 +28,19 @@ struct Exchange {
     std::string function;
 };
 
-class PluginProtocol {
+// Sends requests to worker processes. Thread: any, for different workers.
+class WorkerClient {
 public:
     // registry and tokenizer (may be null) must outlive this.
-    PluginProtocol(const Registry& registry, const hk_tokenizer* tokenizer, WorkerPurpose purpose)
+    WorkerClient(const Registry& registry, const hk_tokenizer* tokenizer, WorkerPurpose purpose)
         : registry_(registry), tokenizer_(tokenizer), purpose_(purpose) {}
 
     // Sends one request and waits for its answer. corpus: the source of examples that the process may request; may be
     // null.
-    Exchange exchange(Worker& worker, MessageKind kind, const WireWriter& request, const hk_corpus* corpus) const;
+    Exchange exchange(Worker& worker, MessageKind kind, const MessageWriter& request, const hk_corpus* corpus) const;
+
+    // Returns a reader of a successful answer, after its flag.
+    MessageReader answer_of(const Message& message) const;
 
     // Returns which plugin failed, and how: "plugin 'mixer' (/lib/mixer.so) crashed with SIGSEGV in build()".
     static std::string failure_text(const Exchange& failed);
@@ -46,14 +50,11 @@ public:
 private:
     std::string exit_reason(Worker& worker, Code why) const;
     Result<Message> checked(Message message, const std::string& function) const;
-    WireWriter reply_to(MessageKind kind, WireReader& in, const hk_corpus* corpus) const;
+    MessageWriter reply_to(MessageKind kind, MessageReader& in, const hk_corpus* corpus) const;
 
     const Registry& registry_;
     const hk_tokenizer* tokenizer_;
     WorkerPurpose purpose_;
 };
-
-// Returns a reader of a successful answer, after its flag.
-WireReader answer_of(const Message& message);
 
 } // namespace hekla::plugin

@@ -1,4 +1,4 @@
-#include "plugin/process/plugin_protocol.hpp"
+#include "plugin/process/worker.hpp"
 
 #include "plugin/host/host_error.hpp"
 
@@ -15,14 +15,14 @@ std::string last_line(std::string text) {
 
 } // namespace
 
-WireReader answer_of(const Message& message) {
-    WireReader in(message.bytes);
+MessageReader WorkerClient::answer_of(const Message& message) const {
+    MessageReader in(message.bytes, &registry_);
     in.flag();
     return in;
 }
 
 // Returns how a process that does not answer ended.
-std::string PluginProtocol::exit_reason(Worker& worker, Code why) const {
+std::string WorkerClient::exit_reason(Worker& worker, Code why) const {
     const ProcessEnd end = worker.process->end();
     const Processes& limits = registry_.processes();
     std::string text;
@@ -41,8 +41,8 @@ std::string PluginProtocol::exit_reason(Worker& worker, Code why) const {
     return text;
 }
 
-Exchange PluginProtocol::exchange(Worker& worker, MessageKind kind, const WireWriter& request,
-                                  const hk_corpus* corpus) const {
+Exchange WorkerClient::exchange(Worker& worker, MessageKind kind, const MessageWriter& request,
+                                const hk_corpus* corpus) const {
     Exchange result;
     Channel& channel = worker.process->channel();
     worker.running = nullptr;
@@ -69,7 +69,7 @@ Exchange PluginProtocol::exchange(Worker& worker, MessageKind kind, const WireWr
         Result<Message> message = channel.receive(deadline);
         if (!message.ok())
             return failed(no_memory && message.code() == Code::io ? Code::out_of_memory : message.code());
-        WireReader in(message.value().bytes);
+        MessageReader in(message.value().bytes);
         switch (static_cast<MessageKind>(message.value().kind)) {
         case MessageKind::doing: {
             worker.running = registry_.manifest_at(in.text());
@@ -86,7 +86,7 @@ Exchange PluginProtocol::exchange(Worker& worker, MessageKind kind, const WireWr
         case MessageKind::ask_words:
         case MessageKind::ask_decode:
         case MessageKind::ask_example: {
-            const WireWriter reply = reply_to(static_cast<MessageKind>(message.value().kind), in, corpus);
+            const MessageWriter reply = reply_to(static_cast<MessageKind>(message.value().kind), in, corpus);
             if (const Status sent = channel.send(static_cast<uint32_t>(MessageKind::reply), reply.bytes(), deadline);
                 !sent.ok())
                 return failed(sent.code());
@@ -103,8 +103,8 @@ Exchange PluginProtocol::exchange(Worker& worker, MessageKind kind, const WireWr
 }
 
 // Returns the answer, or the error that it contains.
-Result<Message> PluginProtocol::checked(Message message, const std::string& function) const {
-    WireReader in(message.bytes);
+Result<Message> WorkerClient::checked(Message message, const std::string& function) const {
+    MessageReader in(message.bytes);
     if (in.flag()) return message;
     const int64_t code = in.integer();
     std::string text(in.text());
@@ -120,8 +120,8 @@ Result<Message> PluginProtocol::checked(Message message, const std::string& func
     return Status(static_cast<Code>(code), text);
 }
 
-WireWriter PluginProtocol::reply_to(MessageKind kind, WireReader& in, const hk_corpus* corpus) const {
-    WireWriter out;
+MessageWriter WorkerClient::reply_to(MessageKind kind, MessageReader& in, const hk_corpus* corpus) const {
+    MessageWriter out;
     const TokenizerView* tokens = tokenizer_ != nullptr ? tokenizer_->view : nullptr;
     if (kind == MessageKind::ask_special) {
         out.integer(tokens != nullptr ? tokens->special(in.text()) : -1);
@@ -143,20 +143,20 @@ WireWriter PluginProtocol::reply_to(MessageKind kind, WireReader& in, const hk_c
         if (corpus != nullptr) code = corpus->get(corpus->context, index, &example, &error);
         out.integer(code);
         if (code == HK_OK)
-            put_example(out, example);
+            put(out, example);
         else
             out.text(error.message);
     }
     return out;
 }
 
-std::string PluginProtocol::failure_text(const Exchange& failed) {
+std::string WorkerClient::failure_text(const Exchange& failed) {
     if (failed.plugin == nullptr) return fmt::format("hekla-describe {}", failed.exit_reason);
     return fmt::format("plugin '{}' ({}) {} in {}()", failed.plugin->plugin, failed.plugin->library, failed.exit_reason,
                        failed.function);
 }
 
-Status PluginProtocol::failure_status(const Exchange& failed) const {
+Status WorkerClient::failure_status(const Exchange& failed) const {
     if (failed.plugin != nullptr)
         registry_.disable_plugin(*failed.plugin, fmt::format("it {} in {}()", failed.exit_reason, failed.function));
     return internal_error(failure_text(failed));
