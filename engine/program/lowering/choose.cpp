@@ -64,8 +64,6 @@ Status lower_choose(Lowering& lowering) {
                                                                   .width = word(width),
                                                                   .stride = word(width)});
     dispatch.groups = static_cast<uint64_t>(rows);
-    for (const View* view : {&logits, &options, &states, &start}) dispatch.reads(*view);
-    for (const View* view : {&logits, &states, &tokens, &start, &count, &chosen}) dispatch.writes(*view);
     dispatch.bytes = static_cast<double>(logits.bytes());
     dispatch.label = "choice of tokens";
     lowering.append(std::move(dispatch));

@@ -54,11 +54,6 @@ void cross_entropy_forward(Lowering& lowering, graph::NodeId id) {
                                                                     .ignore = options.ignore,
                                                                     .smoothing = options.smoothing});
     dispatch.groups = row_groups(lowering.limits, logits.rows);
-    dispatch.reads(logits.view);
-    dispatch.reads(labels);
-    dispatch.reads(options.weights);
-    dispatch.writes(loss);
-    dispatch.writes(lse);
     dispatch.bytes = static_cast<double>(logits.view.bytes());
     dispatch.flops = 12.0 * static_cast<double>(logits.view.elements());
     lowering.append(std::move(dispatch));
@@ -91,12 +86,6 @@ void cross_entropy_gradient(Lowering& lowering, graph::NodeId id) {
                                                                             .smoothing = options.smoothing,
                                                                             .dloss_stride = dloss.stride});
     dispatch.groups = row_groups(lowering.limits, logits.rows);
-    dispatch.reads(dloss.view);
-    dispatch.reads(logits.view);
-    dispatch.reads(labels);
-    dispatch.reads(lse);
-    dispatch.reads(options.weights);
-    dispatch.writes(dlogits);
     dispatch.bytes = 2.0 * static_cast<double>(dlogits.bytes());
     dispatch.flops = 10.0 * static_cast<double>(dlogits.elements());
     lowering.append(std::move(dispatch));

@@ -36,9 +36,6 @@ void look_up(Lowering& lowering, const View& table, int64_t row_stride, int64_t 
                                                                    .per_batch = word(l.per_batch),
                                                                    .batch_stride = word(batch_stride)});
     dispatch.groups = row_groups(lowering.limits, l.batches * l.per_batch);
-    dispatch.reads(table);
-    dispatch.reads(ids);
-    dispatch.writes(y);
     dispatch.bytes = 2.0 * static_cast<double>(y.bytes());
     lowering.append(std::move(dispatch));
 }
@@ -58,8 +55,6 @@ void join_by_id(Lowering& lowering, const Rows& dy, const View& ids, const View&
     sort.record = make_record(kernels::embedding::SortRecord{
         .ids = ids, .order = order, .count = word(l.per_batch), .groups_per_batch = word(divide_up(l.per_batch, s))});
     sort.groups = static_cast<uint64_t>(l.batches * divide_up(l.per_batch, s));
-    sort.reads(ids);
-    sort.writes(order);
     sort.flops = static_cast<double>(tokens) * static_cast<double>(l.per_batch);
     lowering.append(std::move(sort));
 
@@ -83,13 +78,7 @@ void join_by_id(Lowering& lowering, const Rows& dy, const View& ids, const View&
                                                                 .no_gradient_id = static_cast<int32_t>(no_gradient_id),
                                                                 .batch_rows = word(l.rows)});
     sum.groups = static_cast<uint64_t>(tokens * columns);
-    sum.reads(dy.view);
-    sum.reads(ids);
-    sum.reads(order);
-    const bool adds = mode == kernels::embedding::kAddRows;
-    if (adds) sum.reads(dtable);
-    sum.writes(dtable);
-    sum.bytes = static_cast<double>(dy.view.bytes()) * (adds ? 3 : 2);
+    sum.bytes = static_cast<double>(dy.view.bytes()) * (mode == kernels::embedding::kAddRows ? 3 : 2);
     lowering.append(std::move(sum));
 }
 

@@ -172,7 +172,7 @@ void compute_loss(Lowering& lowering, const Loss& l, int64_t first, int64_t coun
                                                                         .dloss = dloss,
                                                                         .dlogits = dlogits,
                                                                         .loss = losses,
-                                                                        .lse = lse,
+                                                                        .lse = loss ? writes(lse) : reads(lse),
                                                                         .best = best,
                                                                         .width = word(l.classes),
                                                                         .stride = word(logits.strides[0]),
@@ -180,10 +180,6 @@ void compute_loss(Lowering& lowering, const Loss& l, int64_t first, int64_t coun
                                                                         .smoothing = l.smoothing,
                                                                         .dloss_stride = l.dloss.stride});
     dispatch.groups = static_cast<uint64_t>(count);
-    for (const View& view : {logits, labels, l.weights, dloss}) dispatch.reads(view);
-    if (!loss) dispatch.reads(lse);
-    for (const View& view : {losses, best, dlogits}) dispatch.writes(view);
-    if (loss) dispatch.writes(lse);
     const auto elements = static_cast<double>(count * l.classes);
     dispatch.bytes = static_cast<double>(logits.bytes()) * (1.0 + std::max(0.0, read_again) + (gradient ? 1.0 : 0.0));
     dispatch.flops = (loss ? 12.0 : 0.0) * elements + (gradient ? 10.0 : 0.0) * elements;

@@ -51,12 +51,6 @@ void norm_forward(Lowering& lowering, graph::NodeId id) {
                                                                .stride = word(x.stride),
                                                                .epsilon = static_cast<float>(node.real("epsilon"))});
     dispatch.groups = row_groups(lowering.limits, x.rows);
-    dispatch.reads(x.view);
-    dispatch.reads(gain);
-    dispatch.reads(bias);
-    dispatch.writes(y);
-    dispatch.writes(mean);
-    dispatch.writes(inverse);
     dispatch.bytes = static_cast<double>(x.view.bytes() + y.bytes());
     dispatch.flops = 8.0 * static_cast<double>(y.elements());
     lowering.append(std::move(dispatch));
@@ -116,11 +110,7 @@ kernels::norm::GradientRecord gradient_record(const NormGradient& g, const GainS
             .bias_sums = sums.bias};
 }
 
-void add_row_accesses(Dispatch& dispatch, const NormGradient& g) {
-    for (const View* view : {&g.dy.view, &g.x.view, &g.gain, &g.mean, &g.inverse}) dispatch.reads(*view);
-    if (g.has_residual) dispatch.reads(g.residual.view);
-    dispatch.writes(g.dx);
-    if (g.copy.resource != 0) dispatch.writes(g.copy);
+void add_row_costs(Dispatch& dispatch, const NormGradient& g) {
     dispatch.bytes = static_cast<double>(g.dy.view.bytes() + g.x.view.bytes() + g.dx.bytes() +
                                          (g.has_residual ? g.residual.view.bytes() : 0) +
                                          (g.copy.resource != 0 ? g.copy.bytes() : 0));
@@ -160,9 +150,7 @@ void full_gradient(Lowering& lowering, const NormGradient& g, uint32_t parts) {
     dispatch.subgroup_size = s;
     dispatch.record = make_record(gradient_record(g, sums));
     dispatch.groups = static_cast<uint64_t>(sums.parts);
-    add_row_accesses(dispatch, g);
-    dispatch.writes(sums.gain);
-    if (!g.rms) dispatch.writes(sums.bias);
+    add_row_costs(dispatch, g);
     lowering.append(std::move(dispatch));
     add_chunks(lowering, sums, g.dgain, g.dbias);
 }
@@ -182,7 +170,7 @@ void row_gradient(Lowering& lowering, const NormGradient& g) {
     dispatch.subgroup_size = lanes(lowering);
     dispatch.record = make_record(gradient_record(g, {}));
     dispatch.groups = row_groups(lowering.limits, g.x.rows);
-    add_row_accesses(dispatch, g);
+    add_row_costs(dispatch, g);
     lowering.append(std::move(dispatch));
 }
 
@@ -213,9 +201,6 @@ void gain_gradient(Lowering& lowering, const NormGradient& g) {
                                                                     .chunk = word(sums.chunk),
                                                                     .column_groups = word(columns)});
     dispatch.groups = static_cast<uint64_t>(sums.parts * columns);
-    for (const View* view : {&g.dy.view, &g.x.view, &g.mean, &g.inverse}) dispatch.reads(*view);
-    dispatch.writes(sums.gain);
-    dispatch.writes(sums.bias);
     dispatch.bytes = static_cast<double>(g.dy.view.bytes() + g.x.view.bytes());
     lowering.append(std::move(dispatch));
     add_chunks(lowering, sums, g.dgain, g.dbias);

@@ -123,34 +123,12 @@ View part_of(View view, uint64_t first, uint64_t count) {
     return view;
 }
 
-Dispatch with_record(const OptimizerPlan& plan, const Arenas& a, const char* shader, uint32_t lanes,
-                     const ElementRange& range = {}) {
+Dispatch make_dispatch(const char* shader, uint32_t lanes, const kernels::optimizer::Record& record) {
     Dispatch dispatch;
     dispatch.shader = shader;
     dispatch.constants = {lanes};
     dispatch.subgroup_size = lanes;
-    dispatch.record =
-        make_record(kernels::optimizer::Record{.parameters = a.parameters,
-                                               .gradients = a.gradients,
-                                               .moment1 = a.moment1,
-                                               .moment2 = a.moment2,
-                                               .blocks = a.blocks,
-                                               .groups = a.groups,
-                                               .sums = a.sums,
-                                               .learning_rate = a.learning_rate,
-                                               .gradient_scale = a.gradient_scale,
-                                               .state = a.state,
-                                               .loss = a.loss,
-                                               .loss_scale = a.loss_scale,
-                                               .chunks = a.sums.resource != 0 ? word(a.sums.elements()) : 0,
-                                               .beta1 = plan.beta1,
-                                               .beta2 = plan.beta2,
-                                               .epsilon = plan.epsilon,
-                                               .momentum = plan.momentum,
-                                               .max_norm = plan.max_norm,
-                                               .nesterov = plan.nesterov ? 1u : 0u,
-                                               .chunk = range.chunk,
-                                               .first_block = static_cast<uint32_t>(range.first / kBlock)});
+    dispatch.record = make_record(record);
     return dispatch;
 }
 
@@ -165,8 +143,6 @@ void write_buffer(Lowering& lowering, const WrittenBuffer& written, const View& 
     dispatch.record = make_record(kernels::optimizer::BufferRecord{
         .sum = sum, .to = buffer, .state = state, .share = share, .count = word(buffer.elements())});
     dispatch.groups = elementwise_groups(buffer.elements());
-    for (const View* view : {&sum, &state, &share}) dispatch.reads(*view);
-    dispatch.writes(buffer);
     dispatch.bytes = 2.0 * static_cast<double>(buffer.bytes());
     lowering.append(std::move(dispatch));
 }
@@ -184,7 +160,7 @@ Result<Lowering> lower_optimizer(const OptimizerPlan& plan, const std::vector<Pa
     const bool judges = plan.stage == OptimizerStage::judge;
     const bool norms = all || judges || plan.stage == OptimizerStage::norm;
     const bool decides = all || judges || plan.stage == OptimizerStage::decide;
-    const bool updates = all || plan.stage == OptimizerStage::update;
+    const bool has_update = all || plan.stage == OptimizerStage::update;
 
     Arenas a;
     int64_t parts = 0;               // of the norm
@@ -196,7 +172,7 @@ Result<Lowering> lower_optimizer(const OptimizerPlan& plan, const std::vector<Pa
     if (norms || decides)
         a.sums = all || judges ? lowering.allocate({parts}, Storage::f32, "sums of squares")
                                : lowering.named(ResourceKind::state, kOptimizerSums, {parts}, Storage::f32);
-    if (updates) {
+    if (has_update) {
         std::vector<float> groups;
         for (const OptimizerGroup& group : plan.groups) {
             groups.push_back(group.learning_rate_factor);
@@ -207,7 +183,7 @@ Result<Lowering> lower_optimizer(const OptimizerPlan& plan, const std::vector<Pa
                                      bytes_of_vector(groups));
         a.learning_rate = lowering.step_scalar(kLearningRate, 0);
     }
-    if (decides || updates)
+    if (decides || has_update)
         a.state = lowering.named(ResourceKind::state, plan.state, {static_cast<int64_t>(sizeof(OptimizerState) / 4)},
                                  Storage::i32);
     if (decides) {
@@ -234,7 +210,7 @@ Result<Lowering> lower_optimizer(const OptimizerPlan& plan, const std::vector<Pa
             !bits.empty())
             pruned[c] = lowering.constant(fmt::format("pruned weights {}", c), {static_cast<int64_t>(bits.size())},
                                           Storage::i32, bytes_of_vector(bits));
-        if (!updates) continue;
+        if (!has_update) continue;
         own.parameters = lowering.named(ResourceKind::parameter, name, {count}, Storage::f32);
         const auto kept = static_cast<int64_t>(moments[c]);
         if (!sgd || plan.momentum != 0) own.moment1 = lowering.named(ResourceKind::moment1, name, {kept}, plan.moments);
@@ -258,58 +234,67 @@ Result<Lowering> lower_optimizer(const OptimizerPlan& plan, const std::vector<Pa
         norm.label = "gradient norm";
         norm.constants = {s, masked ? 1u : 0u};
         norm.subgroup_size = s;
-        norm.record = make_record(
-            kernels::optimizer::NormRecord{.gradients = gradients, .sums = sums, .pruned = bits, .count = word(count)});
+        norm.record =
+            make_record(kernels::optimizer::NormRecord{.gradients = masked ? updates(gradients) : reads(gradients),
+                                                       .sums = sums,
+                                                       .pruned = bits,
+                                                       .count = word(count)});
         norm.groups = static_cast<uint64_t>(sums.elements());
-        norm.reads(gradients);
-        norm.writes(sums);
-        norm.bytes = 4.0 * static_cast<double>(count);
-        if (masked) {
-            norm.reads(bits);
-            norm.writes(gradients);
-            norm.bytes *= 2.0;
-        }
+        norm.bytes = (masked ? 8.0 : 4.0) * static_cast<double>(count);
         lowering.append(std::move(norm));
     }
 
     if (decides) {
-        Dispatch decide = with_record(plan, a, "optimizer/decide", s);
+        Dispatch decide = make_dispatch("optimizer/decide", s,
+                                        {.sums = a.sums,
+                                         .gradient_scale = a.gradient_scale,
+                                         .state = updates(a.state),
+                                         .loss = a.loss,
+                                         .loss_scale = a.loss_scale,
+                                         .chunks = word(a.sums.elements()),
+                                         .beta1 = plan.beta1,
+                                         .beta2 = plan.beta2,
+                                         .max_norm = plan.max_norm});
         decide.label = "step decision";
         decide.constants.push_back(plan.loss_scaling ? 1u : 0u);
-        for (const View* view : {&a.sums, &a.gradient_scale, &a.loss, &a.state, &a.loss_scale}) decide.reads(*view);
-        decide.writes(a.state);
-        decide.writes(a.loss_scale);
         lowering.append(std::move(decide));
     }
 
     for (const OwnRange& range : ranges) {
-        if (!updates) break;
+        if (!has_update) break;
         const auto& [chunk, first, elements] = range.elements;
-        Arenas own = of_chunk[chunk];
-        own.parameters = part_of(own.parameters, first, elements);
-        own.gradients = part_of(own.gradients, first, elements);
-        own.blocks = part_of(own.blocks, first / kBlock, elements / kBlock);
-        own.moment1 = part_of(own.moment1, range.moments, elements);
-        own.moment2 = part_of(own.moment2, range.moments, elements);
+        const Arenas& own = of_chunk[chunk];
+        const View moment1 = part_of(own.moment1, range.moments, elements);
+        const View moment2 = part_of(own.moment2, range.moments, elements);
         const bool halved = plan.moments != Storage::f32;
-        Dispatch update =
-            with_record(plan, own, halved ? "optimizer/update.16" : "optimizer/update", s, range.elements);
+        Dispatch update = make_dispatch(halved ? "optimizer/update.16" : "optimizer/update", s,
+                                        {.parameters = part_of(own.parameters, first, elements),
+                                         .gradients = part_of(own.gradients, first, elements),
+                                         .moment1 = moment1,
+                                         .moment2 = moment2,
+                                         .blocks = part_of(own.blocks, first / kBlock, elements / kBlock),
+                                         .groups = a.groups,
+                                         .learning_rate = a.learning_rate,
+                                         .state = reads(a.state),
+                                         .beta1 = plan.beta1,
+                                         .beta2 = plan.beta2,
+                                         .epsilon = plan.epsilon,
+                                         .momentum = plan.momentum,
+                                         .nesterov = plan.nesterov ? 1u : 0u,
+                                         .chunk = chunk,
+                                         .first_block = static_cast<uint32_t>(first / kBlock)});
         update.label = "update";
         update.constants.push_back(sgd ? 1u : 0u);
         update.constants.push_back(static_cast<uint32_t>(plan.moments));
         update.groups = elements / kBlock;
-        for (const View* view : {&own.parameters, &own.gradients, &own.moment1, &own.moment2, &own.blocks, &own.groups,
-                                 &own.learning_rate, &own.state})
-            update.reads(*view);
-        for (const View* view : {&own.parameters, &own.moment1, &own.moment2}) update.writes(*view);
         double kept = 0; // bytes
-        for (const View* view : {&own.moment1, &own.moment2})
+        for (const View* view : {&moment1, &moment2})
             if (view->resource != 0) kept += static_cast<double>(view->bytes());
         update.bytes = 12.0 * static_cast<double>(elements) + 2.0 * kept;
         if (plan.moments_over_bus) update.seconds = 2.0 * kept / kBusBytes;
         lowering.append(std::move(update));
     }
-    if (updates || judges)
+    if (has_update || judges)
         for (const WrittenBuffer& written : plan.buffers) write_buffer(lowering, written, a.state);
     return lowering;
 }

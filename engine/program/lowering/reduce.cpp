@@ -40,8 +40,6 @@ void reduce_rows(Lowering& lowering, const Rows& x, const View& y, const Reducti
                                              .chunks = word(chunks),
                                              .factor = chunks > 1 ? 1.0f : how.factor});
     dispatch.groups = row_groups(lowering.limits, x.rows * chunks);
-    dispatch.reads(x.view);
-    dispatch.writes(parts);
     dispatch.bytes = static_cast<double>(x.view.bytes());
     lowering.append(std::move(dispatch));
     if (chunks == 1) return;
@@ -91,8 +89,6 @@ void sum_down(Lowering& lowering, const View& x, int64_t count, int64_t rows, in
                                              .column_groups = word(column_groups),
                                              .factor = chunks > 1 ? 1.0f : factor});
     dispatch.groups = static_cast<uint64_t>(column_groups * chunks);
-    dispatch.reads(x);
-    dispatch.writes(parts);
     dispatch.bytes = static_cast<double>(x.bytes());
     lowering.append(std::move(dispatch));
     if (chunks > 1) sum_down(lowering, parts, count, chunks, count, y, factor);
@@ -139,8 +135,6 @@ void reduce_columns(Lowering& lowering, const View& x, const Walk& kept, const W
     set_strides(walked.padded(), record.walked_strides);
     dispatch.record = make_record(record);
     dispatch.groups = static_cast<uint64_t>(groups * chunks);
-    dispatch.reads(x);
-    dispatch.writes(parts);
     dispatch.bytes = static_cast<double>(x.bytes());
     lowering.append(std::move(dispatch));
     if (chunks == 1) return;

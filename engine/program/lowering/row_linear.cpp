@@ -49,10 +49,6 @@ void multiply_few(Lowering& lowering, const RowProduct& p) {
                                             .matrices = word(p.weights.shape[0]),
                                             .blocks = word(blocks)});
     dispatch.groups = static_cast<uint64_t>(p.rows() * p.tokens() * blocks);
-    dispatch.reads(x.view);
-    dispatch.reads(p.weights);
-    dispatch.reads(p.choice);
-    dispatch.writes(p.y);
     const auto products = static_cast<double>(p.rows() * p.tokens() * p.in()) * static_cast<double>(p.out());
     dispatch.flops = 2.0 * products;
     dispatch.bytes = 4.0 * products + static_cast<double>(x.view.bytes() + p.y.bytes());
@@ -79,9 +75,6 @@ void pick(Lowering& lowering, const View& from, const View& choice, const View& 
                                                                   .blocks = word(blocks),
                                                                   .block = word(block)});
     dispatch.groups = static_cast<uint64_t>(rows * blocks);
-    dispatch.reads(from);
-    dispatch.reads(choice);
-    dispatch.writes(to);
     dispatch.bytes = 2.0 * static_cast<double>(to.bytes());
     lowering.append(std::move(dispatch));
 }
@@ -125,8 +118,6 @@ const RowGroups& groups_of(Lowering& lowering, graph::ValueId value, int64_t mat
     count.subgroup_size = lanes(lowering);
     count.record = make_record(CountRecord{.choice = choice, .counts = counts, .rows = word(rows)});
     count.groups = static_cast<uint64_t>(matrices);
-    count.reads(choice);
-    count.writes(counts);
     lowering.append(std::move(count));
 
     Dispatch place;
@@ -144,10 +135,6 @@ const RowGroups& groups_of(Lowering& lowering, graph::ValueId value, int64_t mat
                                            .tiles = word(groups.tiles),
                                            .height = word(groups.height)});
     place.groups = static_cast<uint64_t>(matrices);
-    place.reads(choice);
-    place.reads(counts);
-    for (const View* view : {&groups.row_of_slot, &groups.slot_of_row, &groups.matrix_of_tile, &groups.first_slot})
-        place.writes(*view);
     lowering.append(std::move(place));
     return groups;
 }

@@ -57,9 +57,6 @@ Status lower_softmax(Lowering& lowering, graph::NodeId id) {
         dispatch.record = make_record(kernels::softmax::ForwardRecord{
             .x = x.view, .y = y, .rows = word(x.rows), .width = word(x.width), .stride = word(x.stride)});
     dispatch.groups = row_groups(lowering.limits, x.rows);
-    dispatch.reads(x.view);
-    if (gradient) dispatch.reads(second.view);
-    dispatch.writes(y);
     dispatch.bytes = (gradient ? 3.0 : 2.0) * static_cast<double>(y.bytes());
     dispatch.flops = 10.0 * static_cast<double>(y.elements());
     lowering.append(std::move(dispatch));
