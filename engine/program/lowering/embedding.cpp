@@ -19,13 +19,10 @@ struct Lookup {
 // Computes y [batches * per_batch, width] (dense) from a table whose rows are dense.
 void look_up(Lowering& lowering, const View& table, int64_t row_stride, int64_t batch_stride, const View& ids,
              const View& y, const Lookup& l) {
-    Dispatch dispatch;
-    dispatch.shader = "embedding/lookup";
     const Rows in{.view = table, .width = l.width, .stride = row_stride | batch_stride}; // their common alignment
     const uint32_t w = load_width(lowering, l.width, {&in}, {&y});
-    dispatch.constants = {lanes(lowering), w};
+    Dispatch dispatch = subgroup_dispatch(lowering, "embedding/lookup", {w});
     set_type(dispatch, table, w);
-    dispatch.subgroup_size = lanes(lowering);
     dispatch.record = make_record(kernels::embedding::LookupRecord{.table = table,
                                                                    .ids = ids,
                                                                    .y = y,
@@ -48,24 +45,18 @@ void join_by_id(Lowering& lowering, const Rows& dy, const View& ids, const View&
     const View order = lowering.allocate({l.batches, l.per_batch}, Storage::i32, "order of ids");
     const int64_t s = lanes(lowering);
 
-    Dispatch sort;
-    sort.shader = "embedding/sort";
-    sort.constants = {lanes(lowering)};
-    sort.subgroup_size = lanes(lowering);
+    Dispatch sort = subgroup_dispatch(lowering, "embedding/sort");
     sort.record = make_record(kernels::embedding::SortRecord{
         .ids = ids, .order = order, .count = word(l.per_batch), .groups_per_batch = word(divide_up(l.per_batch, s))});
     sort.groups = static_cast<uint64_t>(l.batches * divide_up(l.per_batch, s));
     sort.flops = static_cast<double>(tokens) * static_cast<double>(l.per_batch);
     lowering.append(std::move(sort));
 
-    Dispatch sum;
-    sum.shader = "embedding/segments";
     const uint32_t w = load_width(lowering, l.width, {&dy}, {&dtable});
     const int64_t columns = divide_up(l.width, s * w * 4);
-    sum.constants = {lanes(lowering), w, mode};
+    Dispatch sum = subgroup_dispatch(lowering, "embedding/segments", {w, mode});
     if (dtable.storage == Storage::i32) sum.constants.push_back(1);
     set_variant(sum, w, false);
-    sum.subgroup_size = lanes(lowering);
     sum.record = make_record(kernels::embedding::SegmentsRecord{.dy = dy.view,
                                                                 .ids = ids,
                                                                 .order = order,

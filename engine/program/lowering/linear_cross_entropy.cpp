@@ -146,17 +146,11 @@ void compute_loss(Lowering& lowering, const Loss& l, int64_t first, int64_t coun
     const View labels = rows_of(l.labels, first, count), lse = rows_of(l.lse, first, count);
     const View losses = rows_of(l.loss, first, count), best = rows_of(l.best, first, count);
     const View dloss = l.dloss.stride == 0 ? l.dloss.view : rows_of(l.dloss.view, first, count);
-    Dispatch dispatch;
-    dispatch.constants = {lanes(lowering),
-                          l.weights.resource != 0 ? 1u : 0u,
-                          l.smoothing != 0 ? 1u : 0u,
-                          best.resource != 0 ? 1u : 0u,
-                          loss ? 1u : 0u,
-                          gradient ? 1u : 0u};
+    Dispatch dispatch = subgroup_dispatch(lowering, "loss/cross_entropy_rows",
+                                          {l.weights.resource != 0 ? 1u : 0u, l.smoothing != 0 ? 1u : 0u,
+                                           best.resource != 0 ? 1u : 0u, loss ? 1u : 0u, gradient ? 1u : 0u});
     double read_again = loss && gradient ? 1 : 0; // share of the logits
-    if (!lowering.limits.kernels_of_gpus()) {
-        dispatch.shader = "loss/cross_entropy_rows";
-    } else {
+    if (lowering.limits.kernels_of_gpus()) {
         dispatch.shader = "loss/cross_entropy_gpu";
         const Team team = team_of(lowering, logits, loss && gradient);
         dispatch.constants.insert(dispatch.constants.end(), {team.subgroups, team.held});
@@ -165,7 +159,6 @@ void compute_loss(Lowering& lowering, const Loss& l, int64_t first, int64_t coun
     }
     if (bytes_of(logits.storage) == 2) dispatch.shader += ".16";
     dispatch.constants.push_back(static_cast<uint32_t>(logits.storage));
-    dispatch.subgroup_size = lanes(lowering);
     dispatch.record = make_record(kernels::loss::CrossEntropyRowsRecord{.logits = logits,
                                                                         .labels = labels,
                                                                         .weights = l.weights,

@@ -383,11 +383,9 @@ void pack_b(Lowering& lowering, Problem& p, const MatmulKernel& kernel) {
     const Storage stored = p.b.view.storage;
     const Storage packed = packed_storage(p);
     const View to = lowering.allocate({outer, inner, panels, p.k, width}, packed, "a packed operand");
-    Dispatch dispatch;
-    dispatch.shader = stored == Storage::f32 ? "matmul/pack" : "matmul/pack.16";
-    dispatch.constants = {lanes(lowering), static_cast<uint32_t>(kernel.tile_n), p.b.transposed ? 1u : 0u,
-                          static_cast<uint32_t>(stored), static_cast<uint32_t>(packed)};
-    dispatch.subgroup_size = lanes(lowering);
+    Dispatch dispatch = subgroup_dispatch(lowering, stored == Storage::f32 ? "matmul/pack" : "matmul/pack.16",
+                                          {static_cast<uint32_t>(kernel.tile_n), p.b.transposed ? 1u : 0u,
+                                           static_cast<uint32_t>(stored), static_cast<uint32_t>(packed)});
     dispatch.record = make_record(kernels::matmul::PackRecord{.from = p.b.view,
                                                               .to = to,
                                                               .n = word(p.n),
