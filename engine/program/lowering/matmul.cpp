@@ -432,6 +432,21 @@ Problem part_of(const Problem& p, bool columns, int64_t first, int64_t length) {
     return part;
 }
 
+// Adds the partial sums of a split K, and applies the epilogue.
+void append_split_sum(Lowering& lowering, const Problem& p, const Tiling& tiling, const View& partial) {
+    Dispatch sum;
+    sum.shader = "matmul/split_sum";
+    sum.constants = {epilogue_bits(p.epilogue)};
+    set_types(sum, types_of(partial, partial, p.c));
+    Problem rest = p;
+    rest.a.view = partial;
+    rest.b.view = rest.grouped.by = {};
+    sum.record = record_of(rest, tiling, p.c, false);
+    sum.groups = static_cast<uint64_t>(p.outer * p.inner * divide_up(p.m * p.n, 64));
+    sum.bytes = static_cast<double>(partial.bytes()) + bytes_of_result(p);
+    lowering.append(std::move(sum));
+}
+
 // Returns whether the sums of the factor are computed too.
 bool append_matmul(Lowering& lowering, Problem p, bool may_cut = true) {
     const int64_t batches = p.outer * p.inner;
@@ -470,20 +485,8 @@ bool append_matmul(Lowering& lowering, Problem p, bool may_cut = true) {
     dispatch.bytes = static_cast<double>(p.a.view.bytes() + p.b.view.bytes()) +
                      (split ? static_cast<double>(partial.bytes()) : bytes_of_result(p));
     lowering.append(std::move(dispatch));
-    if (!split) return tiling.has_sums;
-
-    Dispatch sum;
-    sum.shader = "matmul/split_sum";
-    sum.constants = {epilogue_bits(p.epilogue)};
-    set_types(sum, types_of(partial, partial, p.c));
-    Problem rest = p;
-    rest.a.view = partial;
-    rest.b.view = rest.grouped.by = {};
-    sum.record = record_of(rest, tiling, p.c, false);
-    sum.groups = static_cast<uint64_t>(batches * divide_up(p.m * p.n, 64));
-    sum.bytes = static_cast<double>(partial.bytes()) + bytes_of_result(p);
-    lowering.append(std::move(sum));
-    if (tiling.has_sums) sum_chunks(lowering, sums, p.sums.to, tiling.splits);
+    if (split) append_split_sum(lowering, p, tiling, partial);
+    if (split && tiling.has_sums) sum_chunks(lowering, sums, p.sums.to, tiling.splits);
     return tiling.has_sums;
 }
 
