@@ -1,6 +1,9 @@
 // Constants, argument records (FAMILY/record.h) and buffers shared by kernels and the host are written once, in headers
 // that both languages include. These are the macros of those headers for GLSL; engine/program/lowering/records.hpp has
 // them for C++. The layout is scalar.
+//
+// An address is declared by what kernels do with the elements there: HK_READS, HK_WRITES, or HK_UPDATES (both). Barriers
+// follow from that. Where kernels with the same record differ, it is HK_READS_OR_WRITES, and the lowering decides.
 #ifndef HEKLA_RECORD_GLSL
 #define HEKLA_RECORD_GLSL
 
@@ -15,8 +18,12 @@
 #define HK_F32_CONSTANT(name, value) const float name = value
 #define HK_RECORD(name) layout(buffer_reference, scalar, buffer_reference_align = 8) readonly buffer name
 #define HK_BUFFER(name) layout(buffer_reference, scalar, buffer_reference_align = 4) buffer name
-#define HK_ADDRESS(name) uint64_t name
-#define HK_ADDRESS_ARRAY(name, size) uint64_t name[size]
+#define HK_READS(name) uint64_t name
+#define HK_WRITES(name) uint64_t name
+#define HK_UPDATES(name) uint64_t name
+#define HK_READS_OR_WRITES(name) uint64_t name
+#define HK_READS_ARRAY(name, size) uint64_t name[size]
+#define HK_WRITES_ARRAY(name, size) uint64_t name[size]
 #define HK_U32(name) uint name
 #define HK_I32(name) int name
 #define HK_F32(name) float name

@@ -21,7 +21,7 @@ std::vector<Placement> lifetimes(const Lowering& lowering) {
     std::vector<Placement> by_resource(lowering.resources.size());
     for (Placement& placement : by_resource) placement.first = kNever;
     for (uint32_t d = 0; d < lowering.dispatches.size(); ++d) {
-        for (const Access& access : lowering.dispatches[d].accesses) {
+        for (const Access& access : lowering.dispatches[d].record.accesses) {
             Placement& placement = by_resource[access.resource];
             if (placement.first == kNever) placement.first = d;
             placement.last = d;

@@ -59,7 +59,6 @@ Lowering lowered(const Limits& limits, const PeakLoop& loop, uint32_t iterations
     Dispatch dispatch = loop.dispatch;
     dispatch.record =
         make_record(kernels::peak::Record{.sums = sums, .iterations = iterations, .factor = 0.5f, .addend = 0.25f});
-    dispatch.writes(sums);
     dispatch.flops = loop.flops * iterations;
     dispatch.label = "peak";
     lowering.append(std::move(dispatch));

@@ -10,7 +10,7 @@ hekla_texts(hekla_program kernels ${hekla_SOURCE_DIR}/shaders
   pointwise/elements.glsl pointwise/operations.glsl pointwise/dropout.glsl own/frame.glsl own/storage16.glsl)
 # These files use the constants of their kernels' records without a qualifier, or have names that others have, so they are
 # compiled one by one.
-foreach(name attention attention_cached chain glsl_record matmul own pointwise_codegen recurrent reduce)
+foreach(name attention attention_cached chain glsl_record matmul own pointwise_codegen record recurrent reduce)
   set_source_files_properties(${hekla_SOURCE_DIR}/engine/program/lowering/${name}.cpp PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
 endforeach()
 # So is program.cpp: Program::State, a class with linkage, has members of types that only this file knows.

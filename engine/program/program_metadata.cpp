@@ -25,7 +25,7 @@ ProgramMetadata::ProgramMetadata(const Lowering& lowering, std::pmr::memory_reso
         one.constants = kept_.list(dispatch.constants);
         one.record = kept_.list(dispatch.record.bytes);
         one.relocations = kept_.list(dispatch.record.relocations);
-        one.accesses = kept_.list(dispatch.accesses);
+        one.accesses = kept_.list(dispatch.record.accesses);
         one.groups = dispatch.groups;
         one.flops = dispatch.flops;
         one.bytes = dispatch.bytes;

@@ -26,40 +26,41 @@ HK_CONSTANT(kQueryClassGradient, 0x80000);
 // forward, gradient_query and gradient_key. Strides are in elements; the innermost dimension is dense.
 HK_RECORD(Record) {
     HK_RECORD_HEAD;
-    HK_ADDRESS(q);
-    HK_ADDRESS(k);
-    HK_ADDRESS(v);
-    HK_ADDRESS(y);
-    HK_ADDRESS(lse); // [B, H, Tq, 2]
-    HK_ADDRESS(dy);
-    HK_ADDRESS(delta); // [B, H, Tq]
-    HK_ADDRESS(dq);
-    HK_ADDRESS(dk);
-    HK_ADDRESS(dv);
-    HK_ADDRESS(bias);
-    HK_ADDRESS(distance_bias);  // distances as [.., P]
-    HK_ADDRESS(query_distance);
-    HK_ADDRESS(key_distance);
-    HK_ADDRESS(query_class);    // classes as [.., 2]
-    HK_ADDRESS(bias_gradient);
-    HK_ADDRESS(query_distance_gradient);
-    HK_ADDRESS(key_distance_gradient);
-    HK_ADDRESS(query_class_gradient);
-    HK_ADDRESS(table);
-    HK_ADDRESS(key_table);
-    HK_ADDRESS(q_class);
-    HK_ADDRESS(k_class);
-    HK_ADDRESS(key_padding);
-    HK_ADDRESS(query_padding);
-    HK_ADDRESS(mask); // packed by pack_mask.comp
-    HK_ADDRESS(q_group);
-    HK_ADDRESS(k_group);
-    HK_ADDRESS(q_position);
-    HK_ADDRESS(k_position);
-    HK_ADDRESS(prefix);
-    HK_ADDRESS(runtime); // RuntimeRecord
-    HK_ADDRESS(part_sums);    // with kSplit: [B, H, parts, Tq, DV] of values times e^(score - base)
-    HK_ADDRESS(part_numbers); // [B, H, parts, Tq, 2]: the base, and the sum of e^(score - base)
+    HK_READS(q);
+    HK_READS(k);
+    HK_READS(v);
+    HK_READS_OR_WRITES(y);   // gradient_query reads it
+    HK_READS_OR_WRITES(lse); // [B, H, Tq, 2]; the gradients read it
+    HK_READS(dy);
+    HK_READS_OR_WRITES(delta); // [B, H, Tq]; gradient_query writes it, gradient_key reads it
+    HK_WRITES(dq);
+    HK_WRITES(dk);
+    HK_WRITES(dv);
+    HK_READS(bias);
+    HK_READS(distance_bias);  // distances as [.., P]
+    HK_READS(query_distance);
+    HK_READS(key_distance);
+    HK_READS(query_class);    // classes as [.., 2]
+    HK_WRITES(bias_gradient);
+    HK_UPDATES(query_distance_gradient);
+    HK_UPDATES(key_distance_gradient);
+    HK_WRITES(query_class_gradient);
+    HK_READS(table);
+    HK_READS(key_table);
+    HK_READS(q_class);
+    HK_READS(k_class);
+    HK_READS(key_padding);
+    HK_READS(query_padding);
+    HK_READS(mask); // packed by pack_mask.comp
+    HK_READS(q_group);
+    HK_READS(k_group);
+    HK_READS(q_position);
+    HK_READS(k_position);
+    HK_READS(prefix);
+    HK_READS(runtime); // RuntimeRecord
+    // With kSplit; forward_sum reads them:
+    HK_READS_OR_WRITES(part_sums);    // [B, H, parts, Tq, DV] of values times e^(score - base)
+    HK_READS_OR_WRITES(part_numbers); // [B, H, parts, Tq, 2]: the base, and the sum of e^(score - base)
     HK_U32(parts);
     HK_U32(part_keys); // a multiple of every kernel's block of keys
     HK_U32(rows);      // B * H * Tq
@@ -111,8 +112,8 @@ HK_RECORD(Record) {
 
 HK_RECORD(MaskRecord) {
     HK_RECORD_HEAD;
-    HK_ADDRESS(mask); // [rows, keys] of int32
-    HK_ADDRESS(bits); // [rows, words]
+    HK_READS(mask);  // [rows, keys] of int32
+    HK_WRITES(bits); // [rows, words]
     HK_U32(rows);
     HK_U32(keys);
     HK_U32(words); // of 32 keys
@@ -123,20 +124,21 @@ HK_CONSTANT(kKeysPerPart, 128); // of cached_part.comp
 // The record of cached.comp, cached_part.comp, cached_sum.comp and store.comp.
 HK_RECORD(CachedRecord) {
     HK_RECORD_HEAD;
-    HK_ADDRESS(q);
-    HK_ADDRESS(k); // the new keys
-    HK_ADDRESS(v);
-    HK_ADDRESS(y);
-    HK_ADDRESS(key_cache);   // [rows, Hkv, capacity, D], dense
-    HK_ADDRESS(value_cache); // [rows, Hkv, capacity, DV], dense
-    HK_ADDRESS(start);       // [B]
-    HK_ADDRESS(count);       // [B]
-    HK_ADDRESS(cache_row);   // [B, capacity]
-    HK_ADDRESS(distance_bias); // [H, P]
-    HK_ADDRESS(table);         // [table_length]
-    HK_ADDRESS(sums);    // [B, H, parts, DV] of values times e^(score - maximum); with several parts
-    HK_ADDRESS(numbers); // [B, H, parts, 2]: the maximum, and the sum of e^(score - maximum)
-    HK_U32(parts);       // of kKeysPerPart keys each
+    HK_READS(q);
+    HK_READS(k); // the new keys
+    HK_READS(v);
+    HK_WRITES(y);
+    HK_UPDATES(key_cache);   // [rows, Hkv, capacity, D], dense
+    HK_UPDATES(value_cache); // [rows, Hkv, capacity, DV], dense
+    HK_READS(start);         // [B]
+    HK_READS(count);         // [B]
+    HK_READS(cache_row);     // [B, capacity]
+    HK_READS(distance_bias); // [H, P]
+    HK_READS(table);         // [table_length]
+    // With several parts; cached_part.comp writes them, cached_sum.comp reads them:
+    HK_READS_OR_WRITES(sums);    // [B, H, parts, DV] of values times e^(score - maximum)
+    HK_READS_OR_WRITES(numbers); // [B, H, parts, 2]: the maximum, and the sum of e^(score - maximum)
+    HK_U32(parts);               // of kKeysPerPart keys each
     HK_U32(heads);
     HK_U32(key_heads);
     HK_U32(chunk); // queries per row of the batch

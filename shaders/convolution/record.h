@@ -2,9 +2,9 @@
 // along H and W.
 HK_RECORD(WindowsRecord) {
     HK_RECORD_HEAD;
-    HK_ADDRESS(from);
-    HK_ADDRESS(places); // of max_pool2d: the window's element that is the largest, or -1
-    HK_ADDRESS(to);
+    HK_READS(from);
+    HK_READS_OR_WRITES(places); // of max_pool2d: the window's element that is the largest, or -1; its gradient reads it
+    HK_WRITES(to);
     HK_U32(count);           // invocations: elements of `to`, or vectors of four; of patches by the window
     HK_U32_ARRAY(size, 2);   // H and W of x
     HK_U32_ARRAY(windows, 2);

@@ -7,9 +7,9 @@ HK_CONSTANT(kReplaceRows, 2); // the last of its segment
 
 HK_RECORD(LookupRecord) {
     HK_RECORD_HEAD;
-    HK_ADDRESS(table);
-    HK_ADDRESS(ids);
-    HK_ADDRESS(y);
+    HK_READS(table);
+    HK_READS(ids);
+    HK_WRITES(y);
     HK_U32(rows);
     HK_U32(width);
     HK_U32(table_rows);
@@ -20,18 +20,18 @@ HK_RECORD(LookupRecord) {
 
 HK_RECORD(SortRecord) {
     HK_RECORD_HEAD;
-    HK_ADDRESS(ids);   // [batches, count]
-    HK_ADDRESS(order); // [batches, count]
+    HK_READS(ids);    // [batches, count]
+    HK_WRITES(order); // [batches, count]
     HK_U32(count);
     HK_U32(groups_per_batch);
 };
 
 HK_RECORD(SegmentsRecord) {
     HK_RECORD_HEAD;
-    HK_ADDRESS(dy);
-    HK_ADDRESS(ids);
-    HK_ADDRESS(order);
-    HK_ADDRESS(dtable);
+    HK_READS(dy);
+    HK_READS(ids);
+    HK_READS(order);
+    HK_UPDATES(dtable);
     HK_U32(count); // ids per batch
     HK_U32(width);
     HK_U32(dy_stride);

@@ -46,13 +46,13 @@ HK_BUFFER(ChooseRow) {
 
 HK_RECORD(ChooseRecord) {
     HK_RECORD_HEAD;
-    HK_ADDRESS(logits);  // [rows, stride]; forbidden tokens get -infinity
-    HK_ADDRESS(options); // ChooseOptions
-    HK_ADDRESS(rows);    // ChooseRow [rows]
-    HK_ADDRESS(tokens);  // [rows], read by the next replay, as are:
-    HK_ADDRESS(start);   // [rows]
-    HK_ADDRESS(count);   // [rows]: 0 for a row that has ended
-    HK_ADDRESS(chosen);  // [rows, kChosenSlots]
+    HK_UPDATES(logits); // [rows, stride]; forbidden tokens get -infinity
+    HK_READS(options);  // ChooseOptions
+    HK_UPDATES(rows);   // ChooseRow [rows]
+    HK_WRITES(tokens);  // [rows], read by the next replay, as are:
+    HK_UPDATES(start);  // [rows]
+    HK_WRITES(count);   // [rows]: 0 for a row that has ended
+    HK_WRITES(chosen);  // [rows, kChosenSlots]
     HK_U32(width);
     HK_U32(stride);
 };

@@ -34,15 +34,15 @@ HK_CONSTANT(kRangesOfK, 2); // where its range of K begins; the next begins wher
 // The record of all kernels that multiply, and of split_sum.
 HK_RECORD(Record) {
     HK_RECORD_HEAD;
-    HK_ADDRESS(a);
-    HK_ADDRESS(b);
-    HK_ADDRESS(c);
-    HK_ADDRESS(bias);     // [N], with kBias
-    HK_ADDRESS(residual); // [M, N] with its own row stride, one for all batches, with kResidual
-    HK_ADDRESS(other);    // like C; without batches
-    HK_ADDRESS(again);    // like C; without batches
-    HK_ADDRESS(sums);     // [splits, M] or [splits, N], with SUMS; without batches
-    HK_ADDRESS(groups);   // int32 [batches], or [batches + 1], with GROUPED
+    HK_READS(a);
+    HK_READS(b);
+    HK_UPDATES(c);             // read with kAccumulate
+    HK_READS(bias);            // [N], with kBias
+    HK_READS(residual);        // [M, N] with its own row stride, one for all batches, with kResidual
+    HK_READS_OR_WRITES(other); // like C; without batches; written with kStoreBefore
+    HK_WRITES(again);          // like C; without batches
+    HK_WRITES(sums);           // [splits, M] or [splits, N], with SUMS; without batches
+    HK_READS(groups);          // int32 [batches], or [batches + 1], with GROUPED
     HK_U32(m);
     HK_U32(n);
     HK_U32(k);
@@ -70,8 +70,8 @@ HK_CONSTANT(kRowsPacked, 4);
 
 HK_RECORD(PackRecord) {
     HK_RECORD_HEAD;
-    HK_ADDRESS(from);
-    HK_ADDRESS(to);
+    HK_READS(from);
+    HK_WRITES(to);
     HK_U32(n);
     HK_U32(k);
     HK_U32(ld);     // elements between rows of `from`, as stored

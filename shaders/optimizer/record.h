@@ -9,18 +9,18 @@ HK_CONSTANT(kLossScaleSteps, 2000); // applied steps after which the loss scale 
 // The record of decide and update. All memory is float32; counters are 32-bit words.
 HK_RECORD(Record) {
     HK_RECORD_HEAD;
-    HK_ADDRESS(parameters); // flat arenas
-    HK_ADDRESS(gradients);
-    HK_ADDRESS(moment1);
-    HK_ADDRESS(moment2);
-    HK_ADDRESS(blocks);         // one word per kBlockElements: the group's index, or kUntouched
-    HK_ADDRESS(groups);         // [groups, 2]: learning-rate factor, weight decay
-    HK_ADDRESS(sums);           // of squares, from optimizer/norm
-    HK_ADDRESS(learning_rate);  // float of this step
-    HK_ADDRESS(gradient_scale); // float of this step; applied to gradients first
-    HK_ADDRESS(state);          // OptimizerState: saved with the run
-    HK_ADDRESS(loss);           // float of this step, checked; null: none
-    HK_ADDRESS(loss_scale);     // LossScale; null: none
+    HK_UPDATES(parameters); // flat arenas
+    HK_READS(gradients);
+    HK_UPDATES(moment1);
+    HK_UPDATES(moment2);
+    HK_READS(blocks);          // one word per kBlockElements: the group's index, or kUntouched
+    HK_READS(groups);          // [groups, 2]: learning-rate factor, weight decay
+    HK_READS(sums);            // of squares, from optimizer/norm
+    HK_READS(learning_rate);   // float of this step
+    HK_READS(gradient_scale);  // float of this step; applied to gradients first
+    HK_READS_OR_WRITES(state); // OptimizerState: saved with the run; decide writes it, update reads it
+    HK_READS(loss);            // float of this step, checked; null: none
+    HK_UPDATES(loss_scale);    // LossScale; null: none
     HK_U32(chunks); // number of sums
     HK_F32(beta1);
     HK_F32(beta2);
@@ -34,18 +34,18 @@ HK_RECORD(Record) {
 
 HK_RECORD(NormRecord) {
     HK_RECORD_HEAD;
-    HK_ADDRESS(gradients);
-    HK_ADDRESS(sums);
-    HK_ADDRESS(pruned); // one bit per element, 1: the weight is pruned; null: none is
-    HK_U32(count);      // a multiple of kBlockElements
+    HK_READS_OR_WRITES(gradients); // written where weights are pruned
+    HK_WRITES(sums);
+    HK_READS(pruned); // one bit per element, 1: the weight is pruned; null: none is
+    HK_U32(count);    // a multiple of kBlockElements
 };
 
 HK_RECORD(BufferRecord) {
     HK_RECORD_HEAD;
-    HK_ADDRESS(sum);    // of the buffer's updates over micro-batches
-    HK_ADDRESS(to);     // the buffer
-    HK_ADDRESS(state);  // OptimizerState
-    HK_ADDRESS(share);  // float of this step: 1 / micro-batches
+    HK_READS(sum);   // of the buffer's updates over micro-batches
+    HK_WRITES(to);   // the buffer
+    HK_READS(state); // OptimizerState
+    HK_READS(share); // float of this step: 1 / micro-batches
     HK_U32(count);
 };
 

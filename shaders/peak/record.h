@@ -1,7 +1,7 @@
 // Argument records of the kernels in shaders/peak.
 HK_RECORD(Record) {
     HK_RECORD_HEAD;
-    HK_ADDRESS(sums);  // float32, one for each invocation
+    HK_WRITES(sums);  // float32, one for each invocation
     HK_U32(iterations);
     HK_F32(factor);
     HK_F32(addend);

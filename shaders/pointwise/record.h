@@ -1,16 +1,16 @@
 // Argument records of the kernels in shaders/pointwise, named after them.
 HK_RECORD(AccumulateRecord) {
     HK_RECORD_HEAD;
-    HK_ADDRESS(x);
-    HK_ADDRESS(gradient);
-    HK_ADDRESS(runtime); // RuntimeRecord
+    HK_READS(x);
+    HK_UPDATES(gradient);
+    HK_READS(runtime); // RuntimeRecord
     HK_U32(count);
 };
 
 HK_RECORD(CopyRecord) {
     HK_RECORD_HEAD;
-    HK_ADDRESS(from);
-    HK_ADDRESS(to);
+    HK_READS(from);
+    HK_WRITES(to);
     HK_U32(count);
     HK_U32_ARRAY(dims, kMaxRank);
     HK_U32_ARRAY(factors, kMaxRank); // of dims, for hekla_divide
@@ -22,8 +22,8 @@ HK_RECORD(CopyRecord) {
 
 HK_RECORD(CopyRowsRecord) {
     HK_RECORD_HEAD;
-    HK_ADDRESS(from);
-    HK_ADDRESS(to);
+    HK_READS(from);
+    HK_WRITES(to);
     HK_U32(first); // as above
     HK_U32(rows);
     HK_U32(width);
@@ -34,9 +34,9 @@ HK_RECORD(CopyRowsRecord) {
 
 HK_RECORD(DropoutRecord) {
     HK_RECORD_HEAD;
-    HK_ADDRESS(x);
-    HK_ADDRESS(y);
-    HK_ADDRESS(runtime); // RuntimeRecord
+    HK_READS(x);
+    HK_WRITES(y);
+    HK_READS(runtime); // RuntimeRecord
     HK_U32(count);
     HK_U32(example); // elements per example
     HK_U32(stream);
@@ -51,16 +51,16 @@ HK_RECORD(DropoutRecord) {
 HK_CONSTANT(kTensorsAtOnce, 16);
 HK_RECORD(To16BitRecord) {
     HK_RECORD_HEAD;
-    HK_ADDRESS_ARRAY(from, kTensorsAtOnce);
-    HK_ADDRESS_ARRAY(to, kTensorsAtOnce);
+    HK_READS_ARRAY(from, kTensorsAtOnce);
+    HK_WRITES_ARRAY(to, kTensorsAtOnce);
     HK_U32_ARRAY(words, kTensorsAtOnce); // pairs of elements
     HK_U32_ARRAY(ends, kTensorsAtOnce);  // workgroups of this tensor and those before it
 };
 
 HK_RECORD(PadRecord) {
     HK_RECORD_HEAD;
-    HK_ADDRESS(x); // dense
-    HK_ADDRESS(y);
+    HK_READS(x); // dense
+    HK_WRITES(y);
     HK_U32(count);
     HK_U32(places);
     HK_U32(inner);
@@ -83,8 +83,8 @@ HK_CONSTANT(kTruncatedNormal, 2);
 
 HK_RECORD(RandomRecord) {
     HK_RECORD_HEAD;
-    HK_ADDRESS(y);
-    HK_ADDRESS(runtime); // RuntimeRecord
+    HK_WRITES(y);
+    HK_READS(runtime); // RuntimeRecord
     HK_U32(count);
     HK_U32(example); // elements per example
     HK_U32(stream);
@@ -98,10 +98,10 @@ HK_RECORD(RandomRecord) {
 
 HK_RECORD(SingleRecord) {
     HK_RECORD_HEAD;
-    HK_ADDRESS(a);
-    HK_ADDRESS(b);
-    HK_ADDRESS(c);
-    HK_ADDRESS(y);
+    HK_READS(a);
+    HK_READS(b);
+    HK_READS(c);
+    HK_WRITES(y);
     HK_U32(count);
     HK_F32(p); // numeric arguments of the operation (clamp's bounds)
     HK_F32(q);

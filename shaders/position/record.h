@@ -1,11 +1,11 @@
 // Argument records of the kernels in shaders/position, named after them.
 HK_RECORD(RotaryRecord) {
     HK_RECORD_HEAD;
-    HK_ADDRESS(x);
-    HK_ADDRESS(cosine); // [rows, half]
-    HK_ADDRESS(sine);
-    HK_ADDRESS(positions); // [B, T], with POSITIONS
-    HK_ADDRESS(y);         // dense
+    HK_READS(x);
+    HK_READS(cosine); // [rows, half]
+    HK_READS(sine);
+    HK_READS(positions); // [B, T], with POSITIONS
+    HK_WRITES(y);        // dense
     HK_U32(count);
     HK_U32(heads);
     HK_U32(tokens);

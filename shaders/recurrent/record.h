@@ -12,26 +12,26 @@ HK_CONSTANT(kDlastCell, 128);
 
 HK_RECORD(BeforeRecord) {
     HK_RECORD_HEAD;
-    HK_ADDRESS(after); // [B, T, H]
-    HK_ADDRESS(lengths);
-    HK_ADDRESS(initial);
-    HK_ADDRESS(y); // [B, T, H]
+    HK_READS(after); // [B, T, H]
+    HK_READS(lengths);
+    HK_READS(initial);
+    HK_WRITES(y); // [B, T, H]
     HK_U32(time);
     HK_U32(hidden);
 };
 
 HK_RECORD(ForwardRecord) {
     HK_RECORD_HEAD;
-    HK_ADDRESS(inputs); // [B, T, gates H]
-    HK_ADDRESS(weight); // [H, gates H]: transposed, so that the lanes' units are contiguous
-    HK_ADDRESS(bias);   // [gates H]
-    HK_ADDRESS(lengths);
-    HK_ADDRESS(initial);
-    HK_ADDRESS(initial_cell);
-    HK_ADDRESS(y);
-    HK_ADDRESS(last);
-    HK_ADDRESS(last_cell);
-    HK_ADDRESS(cells);
+    HK_READS(inputs); // [B, T, gates H]
+    HK_READS(weight); // [H, gates H]: transposed, so that the lanes' units are contiguous
+    HK_READS(bias);   // [gates H]
+    HK_READS(lengths);
+    HK_READS(initial);
+    HK_READS(initial_cell);
+    HK_UPDATES(y);
+    HK_WRITES(last);
+    HK_WRITES(last_cell);
+    HK_UPDATES(cells);
     HK_U32(time);
     HK_U32(hidden);
     HK_U32(batch);
@@ -39,20 +39,20 @@ HK_RECORD(ForwardRecord) {
 
 HK_RECORD(GradientRecord) {
     HK_RECORD_HEAD;
-    HK_ADDRESS(dy);
-    HK_ADDRESS(dlast);
-    HK_ADDRESS(dlast_cell);
-    HK_ADDRESS(inputs);       // [B, T, gates H]: projection of the inputs, bias included
-    HK_ADDRESS(hiddens);      // [B, T, gates H]: projection of the states, bias included
-    HK_ADDRESS(before);       // [B, T, H]: states before every token
-    HK_ADDRESS(before_cells);
-    HK_ADDRESS(cells);        // [B, T, H]: after it
-    HK_ADDRESS(weight);       // [gates H, H]
-    HK_ADDRESS(lengths);
-    HK_ADDRESS(dinputs);      // [B, T, gates H]
-    HK_ADDRESS(dhiddens);     // [B, T, gates H]; of an LSTM the same tensor as dinputs
-    HK_ADDRESS(dinitial);     // [B, H]
-    HK_ADDRESS(dinitial_cell);
+    HK_READS(dy);
+    HK_READS(dlast);
+    HK_READS(dlast_cell);
+    HK_READS(inputs);  // [B, T, gates H]: projection of the inputs, bias included
+    HK_READS(hiddens); // [B, T, gates H]: projection of the states, bias included
+    HK_READS(before);  // [B, T, H]: states before every token
+    HK_READS(before_cells);
+    HK_READS(cells);  // [B, T, H]: after it
+    HK_READS(weight); // [gates H, H]
+    HK_READS(lengths);
+    HK_WRITES(dinputs);   // [B, T, gates H]
+    HK_UPDATES(dhiddens); // [B, T, gates H]; of an LSTM the same tensor as dinputs
+    HK_UPDATES(dinitial); // [B, H]
+    HK_UPDATES(dinitial_cell);
     HK_U32(time);
     HK_U32(hidden);
     HK_U32(batch);

@@ -8,8 +8,8 @@ HK_CONSTANT(kArgmax, 3); // the first index of the maximum
 
 HK_RECORD(RowsRecord) {
     HK_RECORD_HEAD;
-    HK_ADDRESS(x);
-    HK_ADDRESS(y);
+    HK_READS(x);
+    HK_WRITES(y);
     HK_U32(rows);
     HK_U32(width);
     HK_U32(stride);
@@ -20,8 +20,8 @@ HK_RECORD(RowsRecord) {
 
 HK_RECORD(ColumnsRecord) {
     HK_RECORD_HEAD;
-    HK_ADDRESS(x);
-    HK_ADDRESS(y);
+    HK_READS(x);
+    HK_WRITES(y);
     HK_U32(count); // elements of the result per chunk
     HK_U32(many);  // elements reduced into one
     HK_U32(chunk); // of `many`, each in its own groups; the result is [chunks, count]
@@ -39,8 +39,8 @@ HK_RECORD(ColumnsRecord) {
 
 HK_RECORD(DownRecord) {
     HK_RECORD_HEAD;
-    HK_ADDRESS(x);
-    HK_ADDRESS(y);
+    HK_READS(x);
+    HK_WRITES(y);
     HK_U32(count);
     HK_U32(rows);
     HK_U32(stride);

@@ -11,10 +11,10 @@ HK_CONSTANT(kOutputsAcross, 4);
 
 HK_RECORD(FewRecord) {
     HK_RECORD_HEAD;
-    HK_ADDRESS(x); // [rows, tokens, in]
-    HK_ADDRESS(weights);
-    HK_ADDRESS(choice); // [rows]
-    HK_ADDRESS(y);      // [rows, tokens, out]
+    HK_READS(x); // [rows, tokens, in]
+    HK_READS(weights);
+    HK_READS(choice); // [rows]
+    HK_WRITES(y);     // [rows, tokens, out]
     HK_U32(tokens);
     HK_U32(in_);
     HK_U32(out_);
@@ -25,9 +25,9 @@ HK_RECORD(FewRecord) {
 
 HK_RECORD(PickRecord) {
     HK_RECORD_HEAD;
-    HK_ADDRESS(from);   // [count, size]
-    HK_ADDRESS(choice); // [rows]
-    HK_ADDRESS(to);     // [rows, size]
+    HK_READS(from);   // [count, size]
+    HK_READS(choice); // [rows]
+    HK_WRITES(to);    // [rows, size]
     HK_U32(size);
     HK_U32(count);
     HK_U32(blocks); // workgroups per row
@@ -36,19 +36,19 @@ HK_RECORD(PickRecord) {
 
 HK_RECORD(CountRecord) {
     HK_RECORD_HEAD;
-    HK_ADDRESS(choice); // [rows]
-    HK_ADDRESS(counts); // [matrices]
+    HK_READS(choice);  // [rows]
+    HK_WRITES(counts); // [matrices]
     HK_U32(rows);
 };
 
 HK_RECORD(PlaceRecord) {
     HK_RECORD_HEAD;
-    HK_ADDRESS(choice);         // [rows]
-    HK_ADDRESS(counts);         // [matrices]
-    HK_ADDRESS(row_of_slot);    // [tiles * height], -1: none
-    HK_ADDRESS(slot_of_row);    // [rows], -1: none
-    HK_ADDRESS(matrix_of_tile); // [tiles], -1: none
-    HK_ADDRESS(first_slot);     // [matrices + 1]
+    HK_READS(choice);          // [rows]
+    HK_READS(counts);          // [matrices]
+    HK_WRITES(row_of_slot);    // [tiles * height], -1: none
+    HK_WRITES(slot_of_row);    // [rows], -1: none
+    HK_WRITES(matrix_of_tile); // [tiles], -1: none
+    HK_WRITES(first_slot);     // [matrices + 1]
     HK_U32(rows);
     HK_U32(matrices);
     HK_U32(tiles);

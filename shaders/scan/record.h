@@ -10,21 +10,21 @@ HK_CONSTANT(kLinearFrom, 5); // the same from an initial y
 
 HK_RECORD(ScanRecord) {
     HK_RECORD_HEAD;
-    HK_ADDRESS(x); // [outer, places, inner], as the others
-    HK_ADDRESS(a);       // of kLinear and kLinearFrom
-    HK_ADDRESS(initial); // of kLinearFrom: [outer, inner]
-    HK_ADDRESS(y);
-    HK_ADDRESS(indices); // of kMaximum
-    HK_U32(count);       // lines: outer * inner
+    HK_READS(x); // [outer, places, inner], as the others
+    HK_READS(a);       // of kLinear and kLinearFrom
+    HK_READS(initial); // of kLinearFrom: [outer, inner]
+    HK_WRITES(y);
+    HK_WRITES(indices); // of kMaximum
+    HK_U32(count);      // lines: outer * inner
     HK_U32(places);
     HK_U32(inner);
 };
 
 HK_RECORD(TopKRecord) {
     HK_RECORD_HEAD;
-    HK_ADDRESS(x);      // [count, width]
-    HK_ADDRESS(values); // [count, k]
-    HK_ADDRESS(indices);
+    HK_READS(x);       // [count, width]
+    HK_WRITES(values); // [count, k]
+    HK_WRITES(indices);
     HK_U32(count);
     HK_U32(width);
     HK_U32(k);

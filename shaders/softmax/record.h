@@ -1,8 +1,8 @@
 // Argument records of the kernels in shaders/softmax, named after them.
 HK_RECORD(ForwardRecord) {
     HK_RECORD_HEAD;
-    HK_ADDRESS(x);
-    HK_ADDRESS(y);
+    HK_READS(x);
+    HK_WRITES(y);
     HK_U32(rows);
     HK_U32(width);
     HK_U32(stride);
@@ -10,9 +10,9 @@ HK_RECORD(ForwardRecord) {
 
 HK_RECORD(GradientRecord) {
     HK_RECORD_HEAD;
-    HK_ADDRESS(dy);
-    HK_ADDRESS(y);
-    HK_ADDRESS(dx);
+    HK_READS(dy);
+    HK_READS(y);
+    HK_WRITES(dx);
     HK_U32(rows);
     HK_U32(width);
     HK_U32(dy_stride);

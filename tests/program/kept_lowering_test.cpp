@@ -50,7 +50,7 @@ TEST_CASE("program metadata is a complete copy of a lowering, in the given memor
             CHECK(std::ranges::equal(one.relocations, whole.record.relocations, [](auto& p, auto& q) {
                 return p.at == q.at && p.resource == q.resource && p.offset == q.offset;
             }));
-            CHECK(std::ranges::equal(one.accesses, whole.accesses, [](auto& p, auto& q) {
+            CHECK(std::ranges::equal(one.accesses, whole.record.accesses, [](auto& p, auto& q) {
                 return p.resource == q.resource && p.begin == q.begin && p.end == q.end && p.write == q.write;
             }));
             CHECK(one.groups == whole.groups);

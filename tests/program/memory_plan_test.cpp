@@ -26,7 +26,7 @@ Lowering random_lowering(uint64_t seed, uint32_t dispatches, uint32_t tensors, u
         const auto first = static_cast<uint32_t>(random() % dispatches);
         const auto life = static_cast<uint32_t>(random() % (random() % 5 == 0 ? dispatches : 4));
         for (const uint32_t d : {first, std::min(first + life, dispatches - 1)})
-            lowering.dispatches[d].writes(id, 0, lowering.resources[id].bytes);
+            lowering.dispatches[d].record.accesses.push_back({id, 0, lowering.resources[id].bytes, true});
     }
     return lowering;
 }
@@ -65,11 +65,11 @@ TEST_CASE("lifetimes run from the first access to the last") {
     const View c = lowering.allocate(graph::Shape{100}, Storage::f32, "c");
     lowering.allocate(graph::Shape{100}, Storage::f32, "never used");
     lowering.dispatches.resize(4);
-    lowering.dispatches[0].writes(a);
-    lowering.dispatches[1].reads(a);
-    lowering.dispatches[1].writes(b);
-    lowering.dispatches[3].reads(b);
-    lowering.dispatches[3].writes(c);
+    lowering.dispatches[0].record.put(writes(a));
+    lowering.dispatches[1].record.put(reads(a));
+    lowering.dispatches[1].record.put(writes(b));
+    lowering.dispatches[3].record.put(reads(b));
+    lowering.dispatches[3].record.put(writes(c));
     const auto plan = plan_memory(lowering, 1 << 20);
     REQUIRE(plan.ok());
     REQUIRE(plan->placements.size() == 3);
@@ -89,7 +89,7 @@ TEST_CASE("a tensor larger than one allocation is rejected with its name and siz
     Lowering lowering;
     const View big = lowering.allocate(graph::Shape{10000}, Storage::f32, "logits");
     lowering.dispatches.resize(1);
-    lowering.dispatches[0].writes(big);
+    lowering.dispatches[0].record.put(writes(big));
     const auto plan = plan_memory(lowering, 4096);
     REQUIRE_FALSE(plan.ok());
     CHECK(plan.code() == Code::out_of_memory);

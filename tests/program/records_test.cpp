@@ -3,6 +3,7 @@
 #include "program/lowering/records.hpp"
 
 #include "kernels_as_written_shaders.hpp"
+#include "spirv_accesses.hpp"
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
@@ -15,18 +16,39 @@
 namespace records_test {
 
 using namespace hekla;
-using program::RecordMember;
-using program::RecordType;
+using program::RecordAddress;
 
 namespace {
 
-struct Struct {
-    std::vector<RecordMember> members;
-    std::size_t bytes = 0;
+enum class Type { address, u32, i32, f32 };
+
+struct Member {
+    std::string_view name;
+    Type type = Type::u32;
+    std::size_t offset = 0; // bytes
+    std::size_t count = 1;  // elements of an array
+    std::string accesses;   // of an address: "r", "w", "rw", or "either" of these
 };
 
+// Returns the member without its name and offset.
+template<class T>
+Member member_of(const T& member) {
+    Member result;
+    if constexpr (std::is_array_v<T>) {
+        result = member_of(member[0]);
+        result.count = std::size(member);
+    } else if constexpr (std::is_base_of_v<RecordAddress, T>) {
+        constexpr const char* kAccesses[] = {"r", "w", "rw"}; // by AccessKind
+        result.type = Type::address;
+        result.accesses = std::is_same_v<RecordAddress, T> ? "either" : kAccesses[static_cast<int>(member.kind)];
+    } else {
+        result.type = std::is_same_v<T, float> ? Type::f32 : std::is_signed_v<T> ? Type::i32 : Type::u32;
+    }
+    return result;
+}
+
 // The structs in shaders/records.inc by family and name: {"matmul", "Record"}.
-using Structs = std::map<std::pair<std::string, std::string>, Struct>;
+using Structs = std::map<std::pair<std::string, std::string>, std::vector<Member>>;
 Structs& structs() {
     static Structs all;
     return all;
@@ -34,10 +56,15 @@ Structs& structs() {
 
 template<class R>
 bool add_struct(const char* family, const char* name) {
-    Struct one;
-    one.bytes = sizeof(R);
-    visit_members(static_cast<const R*>(nullptr), [&](const RecordMember& member) { one.members.push_back(member); });
-    return structs().emplace(std::pair(family, name), one).second;
+    std::vector<Member> members;
+    program::Record record;
+    visit_members(R{}, [&](std::string_view member_name, const auto& member) {
+        record.put(member);
+        Member& added = members.emplace_back(member_of(member));
+        added.name = member_name;
+        added.offset = record.bytes.size() - added.count * (added.type == Type::address ? 8 : 4);
+    });
+    return structs().emplace(std::pair(family, name), std::move(members)).second;
 }
 
 #define HK_FAMILY(name)                                                                                                \
@@ -53,8 +80,12 @@ bool add_struct(const char* family, const char* name) {
     const bool name##_added = add_struct<name>(kFamily, #name);                                                        \
     [[maybe_unused]] void name##_members()
 #define HK_BUFFER(name) HK_RECORD(name)
-#define HK_ADDRESS(name) static_assert(true)
-#define HK_ADDRESS_ARRAY(name, size) static_assert(true)
+#define HK_READS(name) static_assert(true)
+#define HK_WRITES(name) static_assert(true)
+#define HK_UPDATES(name) static_assert(true)
+#define HK_READS_OR_WRITES(name) static_assert(true)
+#define HK_READS_ARRAY(name, size) static_assert(true)
+#define HK_WRITES_ARRAY(name, size) static_assert(true)
 #define HK_U32(name) static_assert(true)
 #define HK_I32(name) static_assert(true)
 #define HK_F32(name) static_assert(true)
@@ -89,7 +120,7 @@ struct Block {
 // The types of a module's blocks. The numbers are SPIR-V's opcodes and decorations.
 struct Module {
     std::map<uint32_t, Block> blocks;
-    std::map<uint32_t, RecordType> scalars;
+    std::map<uint32_t, Type> scalars;
     std::map<uint32_t, std::pair<uint32_t, uint32_t>> arrays; // element's type, id of the length
     std::map<uint32_t, uint32_t> constants;
     std::map<uint32_t, uint32_t> pointees;
@@ -106,12 +137,12 @@ struct Module {
                 if (in[3] == 35) member(in[1], in[2]).offset = in[4];          // Offset
                 break;
             case 21: // OpTypeInt
-                scalars[in[1]] = in[2] == 64 ? RecordType::address : in[3] != 0 ? RecordType::i32 : RecordType::u32;
+                scalars[in[1]] = in[2] == 64 ? Type::address : in[3] != 0 ? Type::i32 : Type::u32;
                 break;
-            case 22: scalars[in[1]] = RecordType::f32; break; // OpTypeFloat
-            case 28: arrays[in[1]] = {in[2], in[3]}; break;   // OpTypeArray
-            case 43: constants[in[2]] = in[3]; break;         // OpConstant
-            case 30:                                          // OpTypeStruct
+            case 22: scalars[in[1]] = Type::f32; break;     // OpTypeFloat
+            case 28: arrays[in[1]] = {in[2], in[3]}; break; // OpTypeArray
+            case 43: constants[in[2]] = in[3]; break;       // OpConstant
+            case 30:                                        // OpTypeStruct
                 for (uint32_t m = 0; m + 2 < in.size(); ++m) member(in[1], m).type = in[m + 2];
                 break;
             case 32: // OpTypePointer
@@ -123,14 +154,14 @@ struct Module {
         }
     }
 
-    // Returns the record whose address is the push constant. A pointer to a push constant's type is declared for the
-    // variable and for each of its members, so the block is found by its name.
-    const Block* record() const {
+    // Returns the id of the record whose address is the push constant; 0 if there is none. A pointer to a push
+    // constant's type is declared for the variable and for each of its members, so the block is found by its name.
+    uint32_t record() const {
         for (const auto& [id, block] : blocks)
             if (block.name == "Push" && block.members.size() == 1)
                 if (const auto pointee = pointees.find(block.members[0].type); pointee != pointees.end())
-                    return &blocks.at(pointee->second);
-        return nullptr;
+                    return pointee->second;
+        return 0;
     }
 
 private:
@@ -141,14 +172,14 @@ private:
     }
 };
 
-std::string line(std::string_view name, RecordType type, std::size_t offset, std::size_t count) {
+std::string line(std::string_view name, Type type, std::size_t offset, std::size_t count) {
     constexpr const char* kTypes[] = {"address", "u32", "i32", "f32"};
     return fmt::format("{} {}[{}] at {}", kTypes[static_cast<std::size_t>(type)], name, count, offset);
 }
 
-std::vector<std::string> lines_of(const Struct& one) {
+std::vector<std::string> lines_of(const std::vector<Member>& members) {
     std::vector<std::string> lines;
-    for (const RecordMember& m : one.members) lines.push_back(line(m.name, m.type, m.offset, m.count));
+    for (const Member& m : members) lines.push_back(line(m.name, m.type, m.offset, m.count));
     return lines;
 }
 
@@ -173,11 +204,11 @@ TEST_CASE("argument records have the same members at the same offsets in C++ and
         CAPTURE(std::string(shader.name));
         const std::string family(shader.name.substr(0, shader.name.find('/')));
         const Module module(shader.words);
-        const Block* record = module.record();
-        REQUIRE(record != nullptr);
-        const auto expected = structs().find({family, record->name});
-        REQUIRE_MESSAGE(expected != structs().end(), "shaders/", family, "/record.h has no record ", record->name);
-        CHECK(lines_of(module, *record) == lines_of(expected->second));
+        REQUIRE(module.record() != 0);
+        const Block& record = module.blocks.at(module.record());
+        const auto expected = structs().find({family, record.name});
+        REQUIRE_MESSAGE(expected != structs().end(), "shaders/", family, "/record.h has no record ", record.name);
+        CHECK(lines_of(module, record) == lines_of(expected->second));
         // Other blocks in the headers: RuntimeRecord, OptimizerState.
         for (const auto& [id, block] : module.blocks) {
             for (const std::string& owner : {family, std::string("runtime")}) {
@@ -190,6 +221,55 @@ TEST_CASE("argument records have the same members at the same offsets in C++ and
     }
     for (const auto& [name, unused] : structs())
         CHECK_MESSAGE(seen.contains(name), name.first, "::", name.second, " is declared and no kernel uses it");
+}
+
+TEST_CASE("addresses in records are declared by what kernels do with the elements there") {
+    // By record and member: whether any kernel reads, and writes.
+    std::map<std::string, std::pair<bool, bool>> by_any;
+    const auto name_of = [](const std::string& family, const std::string& record, const Member& member) {
+        return fmt::format("{}::{}::{}", family, record, member.name);
+    };
+    for (const gpu::EmbeddedShader& shader : embedded::kernels_as_written()) {
+        const Module module(shader.words);
+        const std::string family(shader.name.substr(0, shader.name.find('/')));
+        const std::string record = module.blocks.at(module.record()).name;
+        const test::SpirvAccesses found(shader.words, module.record());
+        const std::vector<Member>& members = structs().at({family, record});
+        for (std::size_t m = 0; m < members.size(); ++m) {
+            if (members[m].type != Type::address) continue;
+            auto& [reads, writes] = by_any[name_of(family, record, members[m])];
+            reads = reads || found.reads[m];
+            writes = writes || found.writes[m];
+        }
+    }
+    for (const auto& [name, members] : structs())
+        for (const Member& member : members) {
+            if (member.type != Type::address) continue;
+            const std::string whole = name_of(name.first, name.second, member);
+            const auto [reads, writes] = by_any[whole];
+            const std::string accesses = std::string(reads ? "r" : "") + (writes ? "w" : "");
+            CHECK_MESSAGE(accesses == (member.accesses == "either" ? "rw" : member.accesses), whole, " is declared as ",
+                          member.accesses, ", and kernels: ", accesses);
+        }
+}
+
+TEST_CASE("an address without a tensor is no access, and others access the smallest range with all elements") {
+    const auto view_of = [](program::ResourceId resource, uint64_t offset, graph::Shape shape) {
+        return program::View{.resource = resource, .offset = offset, .shape = shape, .strides = shape.strides()};
+    };
+    program::View rows = view_of(2, 4, {3, 2});
+    rows.strides[0] = -10;
+    rows.offset = 24;
+    const program::Record record =
+        program::make_record(program::kernels::optimizer::Record{.parameters = view_of(1, 3, {5}),
+                                                                 .gradients = rows,
+                                                                 .groups = view_of(3, 0, {0}),
+                                                                 .state = program::writes(view_of(4, 0, {10}))});
+    std::vector<std::string> lines;
+    for (const program::Access& access : record.accesses)
+        lines.push_back(
+            fmt::format("{} {} {} to {}", access.write ? "w" : "r", access.resource, access.begin, access.end));
+    CHECK(lines == std::vector<std::string>{"r 1 12 to 32", "w 1 12 to 32", "r 2 16 to 104", "w 4 0 to 40"});
 }
 
 TEST_CASE("a record is converted to bytes with relocations for its addresses, and without padding") {

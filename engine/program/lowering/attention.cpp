@@ -150,8 +150,6 @@ View packed_mask(Lowering& lowering, graph::ValueId value) {
                                                                  .keys = word(mask.shape[-1]),
                                                                  .words = word(shape[-1])});
     dispatch.groups = static_cast<uint64_t>(divide_up(packed.elements(), 64));
-    dispatch.reads(mask);
-    dispatch.writes(packed);
     dispatch.bytes = static_cast<double>(mask.bytes() + packed.bytes());
     lowering.append(std::move(dispatch));
     return packed;
@@ -282,112 +280,121 @@ KernelChoice choose(Lowering& lowering, const Attention& a, const AttentionProbl
     return lowering.choose(std::move(alone));
 }
 
+// Returns the record of a pass. Views that its kernel does not access are left out of `p`.
+kernels::attention::Record record_of(const Attention& a, const TensorViews& p, AttentionPass pass,
+                                     const AttentionKernel& kernel) {
+    const bool forward = pass == AttentionPass::forward, of_keys = pass == AttentionPass::gradient_key;
+    return {.q = a.in[in_q],
+            .k = a.in[in_k],
+            .v = a.in[in_v],
+            .y = forward ? writes(p.y) : reads(p.y),
+            .lse = forward ? writes(p.lse) : reads(p.lse),
+            .dy = p.dy,
+            .delta = of_keys ? reads(p.delta) : writes(p.delta),
+            .dq = p.dq,
+            .dk = p.dk,
+            .dv = p.dv,
+            .bias = a.in[in_bias],
+            .distance_bias = a.in[in_distance_bias],
+            .query_distance = a.in[in_query_distance],
+            .key_distance = a.in[in_key_distance],
+            .query_class = a.in[in_query_class],
+            .bias_gradient = p.bias_gradient,
+            .query_distance_gradient = p.query_distance_gradient,
+            .key_distance_gradient = p.key_distance_gradient,
+            .query_class_gradient = p.query_class_gradient,
+            .table = a.table,
+            .key_table = a.key_table,
+            .q_class = a.in[in_q_class],
+            .k_class = a.in[in_k_class],
+            .key_padding = a.in[in_key_padding],
+            .query_padding = a.in[in_query_padding],
+            .mask = a.in[in_mask],
+            .q_group = a.in[in_q_group],
+            .k_group = a.in[in_k_group],
+            .q_position = a.in[in_q_position],
+            .k_position = a.in[in_k_position],
+            .prefix = a.in[in_prefix],
+            .runtime = a.runtime,
+            .part_sums = writes(p.part_sums),
+            .part_numbers = writes(p.part_numbers),
+            .parts = word(kernel.parts),
+            .part_keys = word(kernel.part_keys),
+            .rows = word(a.batch * a.heads * a.queries),
+            .heads = word(a.heads),
+            .key_heads = word(a.key_heads),
+            .queries = word(a.queries),
+            .keys = word(a.keys),
+            .blocks = word(divide_up(of_keys ? a.keys : a.queries, kernel.rows)),
+            .q_b = stride_of(a.in[in_q], 0),
+            .q_h = stride_of(a.in[in_q], 1),
+            .q_t = stride_of(a.in[in_q], 2),
+            .k_b = stride_of(a.in[in_k], 0),
+            .k_h = stride_of(a.in[in_k], 1),
+            .k_t = stride_of(a.in[in_k], 2),
+            .v_b = stride_of(a.in[in_v], 0),
+            .v_h = stride_of(a.in[in_v], 1),
+            .v_t = stride_of(a.in[in_v], 2),
+            .y_b = stride_of(p.y, 0),
+            .y_h = stride_of(p.y, 1),
+            .y_t = stride_of(p.y, 2),
+            .dy_b = stride_of(p.dy, 0),
+            .dy_h = stride_of(p.dy, 1),
+            .dy_t = stride_of(p.dy, 2),
+            .dq_b = stride_of(p.dq, 0),
+            .dq_h = stride_of(p.dq, 1),
+            .dq_t = stride_of(p.dq, 2),
+            .dk_b = stride_of(p.dk, 0),
+            .dk_h = stride_of(p.dk, 1),
+            .dk_t = stride_of(p.dk, 2),
+            .dv_b = stride_of(p.dv, 0),
+            .dv_h = stride_of(p.dv, 1),
+            .dv_t = stride_of(p.dv, 2),
+            .bias_b = word(a.bias_b),
+            .bias_h = word(a.bias_h),
+            .mask_b = word(a.mask_b),
+            .mask_h = word(a.mask_h),
+            .buckets = word(a.buckets),
+            .key_buckets = word(a.key_buckets),
+            .distance_first = static_cast<int32_t>(a.first),
+            .key_distance_first = static_cast<int32_t>(a.key_first),
+            .table_length = word(a.table_length),
+            .key_table_length = word(a.key_table_length),
+            .scale = a.scale,
+            .window = a.window,
+            .stream = a.stream,
+            .threshold = a.threshold,
+            .dropout_factor = a.factor};
+}
+
 Dispatch make_dispatch(const Attention& a, const TensorViews& p, AttentionPass pass, const AttentionKernel& kernel) {
+    const kernels::attention::Record record = record_of(a, p, pass, kernel);
     Dispatch dispatch;
     dispatch.shader = kernel.shader;
     dispatch.constants = kernel.constants;
     dispatch.subgroup_size = kernel.subgroup_size;
-    const bool rows_are_keys = pass == AttentionPass::gradient_key;
-    const int64_t blocks = divide_up(rows_are_keys ? a.keys : a.queries, kernel.rows);
-    dispatch.record = make_record(kernels::attention::Record{.q = a.in[in_q],
-                                                             .k = a.in[in_k],
-                                                             .v = a.in[in_v],
-                                                             .y = p.y,
-                                                             .lse = p.lse,
-                                                             .dy = p.dy,
-                                                             .delta = p.delta,
-                                                             .dq = p.dq,
-                                                             .dk = p.dk,
-                                                             .dv = p.dv,
-                                                             .bias = a.in[in_bias],
-                                                             .distance_bias = a.in[in_distance_bias],
-                                                             .query_distance = a.in[in_query_distance],
-                                                             .key_distance = a.in[in_key_distance],
-                                                             .query_class = a.in[in_query_class],
-                                                             .bias_gradient = p.bias_gradient,
-                                                             .query_distance_gradient = p.query_distance_gradient,
-                                                             .key_distance_gradient = p.key_distance_gradient,
-                                                             .query_class_gradient = p.query_class_gradient,
-                                                             .table = a.table,
-                                                             .key_table = a.key_table,
-                                                             .q_class = a.in[in_q_class],
-                                                             .k_class = a.in[in_k_class],
-                                                             .key_padding = a.in[in_key_padding],
-                                                             .query_padding = a.in[in_query_padding],
-                                                             .mask = a.in[in_mask],
-                                                             .q_group = a.in[in_q_group],
-                                                             .k_group = a.in[in_k_group],
-                                                             .q_position = a.in[in_q_position],
-                                                             .k_position = a.in[in_k_position],
-                                                             .prefix = a.in[in_prefix],
-                                                             .runtime = a.runtime,
-                                                             .part_sums = p.part_sums,
-                                                             .part_numbers = p.part_numbers,
-                                                             .parts = word(kernel.parts),
-                                                             .part_keys = word(kernel.part_keys),
-                                                             .rows = word(a.batch * a.heads * a.queries),
-                                                             .heads = word(a.heads),
-                                                             .key_heads = word(a.key_heads),
-                                                             .queries = word(a.queries),
-                                                             .keys = word(a.keys),
-                                                             .blocks = word(blocks),
-                                                             .q_b = stride_of(a.in[in_q], 0),
-                                                             .q_h = stride_of(a.in[in_q], 1),
-                                                             .q_t = stride_of(a.in[in_q], 2),
-                                                             .k_b = stride_of(a.in[in_k], 0),
-                                                             .k_h = stride_of(a.in[in_k], 1),
-                                                             .k_t = stride_of(a.in[in_k], 2),
-                                                             .v_b = stride_of(a.in[in_v], 0),
-                                                             .v_h = stride_of(a.in[in_v], 1),
-                                                             .v_t = stride_of(a.in[in_v], 2),
-                                                             .y_b = stride_of(p.y, 0),
-                                                             .y_h = stride_of(p.y, 1),
-                                                             .y_t = stride_of(p.y, 2),
-                                                             .dy_b = stride_of(p.dy, 0),
-                                                             .dy_h = stride_of(p.dy, 1),
-                                                             .dy_t = stride_of(p.dy, 2),
-                                                             .dq_b = stride_of(p.dq, 0),
-                                                             .dq_h = stride_of(p.dq, 1),
-                                                             .dq_t = stride_of(p.dq, 2),
-                                                             .dk_b = stride_of(p.dk, 0),
-                                                             .dk_h = stride_of(p.dk, 1),
-                                                             .dk_t = stride_of(p.dk, 2),
-                                                             .dv_b = stride_of(p.dv, 0),
-                                                             .dv_h = stride_of(p.dv, 1),
-                                                             .dv_t = stride_of(p.dv, 2),
-                                                             .bias_b = word(a.bias_b),
-                                                             .bias_h = word(a.bias_h),
-                                                             .mask_b = word(a.mask_b),
-                                                             .mask_h = word(a.mask_h),
-                                                             .buckets = word(a.buckets),
-                                                             .key_buckets = word(a.key_buckets),
-                                                             .distance_first = static_cast<int32_t>(a.first),
-                                                             .key_distance_first = static_cast<int32_t>(a.key_first),
-                                                             .table_length = word(a.table_length),
-                                                             .key_table_length = word(a.key_table_length),
-                                                             .scale = a.scale,
-                                                             .window = a.window,
-                                                             .stream = a.stream,
-                                                             .threshold = a.threshold,
-                                                             .dropout_factor = a.factor});
-    dispatch.groups = static_cast<uint64_t>(a.batch * (rows_are_keys ? a.key_heads : a.heads) * blocks * kernel.parts);
-    for (const View& view : a.in) dispatch.reads(view);
-    dispatch.reads(a.table);
-    dispatch.reads(a.key_table);
-    dispatch.reads(a.runtime);
+    dispatch.record = make_record(record);
+    const int64_t heads = pass == AttentionPass::gradient_key ? a.key_heads : a.heads;
+    dispatch.groups = static_cast<uint64_t>(a.batch * heads * record.blocks * kernel.parts);
     return dispatch;
 }
 
-// Combines the parts of a forward pass, whose dispatch is given.
-Dispatch sum_of_parts(const Attention& a, const TensorViews& p, const Dispatch& forward) {
+// Combines the parts of a forward pass with this kernel.
+Dispatch sum_of_parts(const Attention& a, const TensorViews& p, const AttentionKernel& kernel) {
     Dispatch dispatch;
     const bool has_16_bit = std::ranges::any_of(
         row_views(a, p), [](const View* view) { return view->resource != 0 && view->storage != Storage::f32; });
     dispatch.shader = has_16_bit ? "attention/forward_sum.16" : "attention/forward_sum";
-    dispatch.constants = forward.constants;
-    dispatch.record = forward.record;
+    dispatch.constants = kernel.constants;
+    Attention values = a; // the only input that is read
+    values.in = {};
+    values.in[in_v] = a.in[in_v];
+    values.table = values.key_table = values.runtime = {};
+    kernels::attention::Record record = record_of(values, p, AttentionPass::forward, kernel);
+    record.part_sums = reads(p.part_sums);
+    record.part_numbers = reads(p.part_numbers);
+    dispatch.record = make_record(record);
     dispatch.groups = static_cast<uint64_t>(divide_up(p.y.elements(), 64));
-    for (const View* view : {&p.part_sums, &p.part_numbers, &a.in[in_v]}) dispatch.reads(*view);
     dispatch.bytes = static_cast<double>(p.part_sums.bytes() + p.y.bytes());
     return dispatch;
 }
@@ -404,15 +411,14 @@ Status append_forward(Lowering& lowering, const Attention& a, TensorViews p) {
         p.part_numbers = lowering.allocate({a.batch, a.heads, kernel.parts, a.queries, 2}, Storage::f32,
                                            "numbers of an attention's parts");
     }
-    Dispatch dispatch = make_dispatch(a, p, problem.pass, kernel);
-    Dispatch sum = sum_of_parts(a, p, dispatch);
-    for (const View* view : {&p.part_sums, &p.part_numbers}) dispatch.writes(*view);
-    for (const View* view : {&p.y, &p.lse}) (split ? sum : dispatch).writes(*view);
+    TensorViews own = p;
+    if (split) own.y = own.lse = {};
+    Dispatch dispatch = make_dispatch(a, own, problem.pass, kernel);
     dispatch.flops = pairs(a) * flops_per_pair(a, problem.pass, 0);
     dispatch.bytes = static_cast<double>(a.in[in_q].bytes() + a.in[in_k].bytes() + a.in[in_v].bytes() +
                                          (split ? p.part_sums : p.y).bytes());
     lowering.append(std::move(dispatch));
-    if (split) lowering.append(std::move(sum));
+    if (split) lowering.append(sum_of_parts(a, p, kernel));
     return {};
 }
 
@@ -430,12 +436,10 @@ Status forward(Lowering& lowering, graph::NodeId id) {
 // Computes dq and delta.
 void append_query_gradient(Lowering& lowering, const Attention& a, const TensorViews& p, uint32_t options) {
     const AttentionProblem problem = problem_of(a, p, AttentionPass::gradient_query, options);
+    TensorViews own = p;
+    own.dk = own.dv = own.key_distance_gradient = {};
     Dispatch dq =
-        make_dispatch(a, p, problem.pass, attention_kernel(lowering.limits, problem, choose(lowering, a, problem)));
-    for (const View* view : {&p.y, &p.dy, &p.lse}) dq.reads(*view);
-    for (const View* view : {&p.delta, &p.dq, &p.bias_gradient, &p.query_distance_gradient, &p.query_class_gradient})
-        dq.writes(*view);
-    if (p.query_distance_gradient.resource != 0) dq.reads(p.query_distance_gradient);
+        make_dispatch(a, own, problem.pass, attention_kernel(lowering.limits, problem, choose(lowering, a, problem)));
     dq.flops = pairs(a) * flops_per_pair(a, problem.pass, 0);
     dq.bytes = 2.0 * static_cast<double>(a.in[in_q].bytes() + a.in[in_k].bytes() + a.in[in_v].bytes());
     lowering.append(std::move(dq));
@@ -448,13 +452,11 @@ void append_key_gradient(Lowering& lowering, const Attention& a, const TensorVie
     const bool together = attention_kernel(lowering.limits, problem, choice).together;
     for (const uint32_t outputs : together ? std::vector<uint32_t>{kDk | kDv} : std::vector<uint32_t>{kDk, kDv}) {
         problem.outputs = outputs;
-        Dispatch dkv = make_dispatch(a, p, problem.pass, attention_kernel(lowering.limits, problem, choice));
-        for (const View* view : {&p.dy, &p.lse, &p.delta}) dkv.reads(*view);
-        if ((outputs & kDv) != 0) dkv.writes(p.dv);
-        if ((outputs & kDk) != 0) {
-            for (const View* view : {&p.dk, &p.key_distance_gradient}) dkv.writes(*view);
-            if (p.key_distance_gradient.resource != 0) dkv.reads(p.key_distance_gradient);
-        }
+        TensorViews own = p;
+        own.y = own.dq = own.bias_gradient = own.query_distance_gradient = own.query_class_gradient = {};
+        if ((outputs & kDk) == 0) own.dk = own.key_distance_gradient = {};
+        if ((outputs & kDv) == 0) own.dv = {};
+        Dispatch dkv = make_dispatch(a, own, problem.pass, attention_kernel(lowering.limits, problem, choice));
         dkv.flops = pairs(a) * flops_per_pair(a, problem.pass, outputs);
         dkv.bytes = 2.0 * static_cast<double>(a.in[in_q].bytes() + a.in[in_k].bytes() + a.in[in_v].bytes());
         lowering.append(std::move(dkv));

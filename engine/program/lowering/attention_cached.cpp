@@ -102,18 +102,10 @@ private:
         return dispatch;
     }
 
+    // Returns the record with the addresses that all kernels read.
     CachedRecord record() const {
-        return {.q = in_[in_q],
-                .k = in_[in_k],
-                .v = in_[in_v],
-                .y = y_,
-                .key_cache = keys_,
-                .value_cache = values_,
-                .start = in_[in_start],
+        return {.start = in_[in_start],
                 .count = in_[in_count],
-                .cache_row = in_[in_cache_row],
-                .distance_bias = in_[in_distance_bias],
-                .table = table_,
                 .heads = word(s_.heads),
                 .key_heads = word(s_.key_heads),
                 .chunk = word(s_.queries),
@@ -139,12 +131,28 @@ private:
                 .scale = s_.scale};
     }
 
-    // What attending to the whole cache reads, and its cost: half of the capacity on average.
-    void attends(Dispatch& dispatch) const {
-        for (const View* view : {&in_[in_q], &in_[in_k], &in_[in_v], &keys_, &values_, &in_[in_start], &in_[in_count],
-                                 &in_[in_cache_row], &in_[in_distance_bias], &table_})
-            dispatch.reads(*view);
-        for (const View* view : {&keys_, &values_}) dispatch.writes(*view);
+    // Returns the record of a kernel that stores.
+    CachedRecord storing() const {
+        CachedRecord r = record();
+        r.k = in_[in_k];
+        r.v = in_[in_v];
+        r.key_cache = keys_;
+        r.value_cache = values_;
+        return r;
+    }
+
+    // Returns the record of a kernel that stores and attends, without its results.
+    CachedRecord attending() const {
+        CachedRecord r = storing();
+        r.q = in_[in_q];
+        r.cache_row = in_[in_cache_row];
+        r.distance_bias = in_[in_distance_bias];
+        r.table = table_;
+        return r;
+    }
+
+    // Sets the cost of attending to the whole cache: half of the capacity on average.
+    void set_cost(Dispatch& dispatch) const {
         dispatch.flops = static_cast<double>(s_.batch * s_.heads * s_.queries) *
                          static_cast<double>(capacity_ * (s_.width + s_.value_width));
         dispatch.bytes = static_cast<double>(keys_.bytes() + values_.bytes()) / 2;
@@ -153,10 +161,8 @@ private:
     void append_store() {
         Dispatch store = dispatch("attention/store");
         store.constants = {lanes(lowering_), word(s_.width), word(s_.value_width), load_width(), type()};
-        store.record = make_record(record());
+        store.record = make_record(storing());
         store.groups = row_groups(lowering_.limits, s_.batch * s_.key_heads * s_.queries);
-        for (const View* view : {&in_[in_k], &in_[in_v], &in_[in_start], &in_[in_count]}) store.reads(*view);
-        for (const View* view : {&keys_, &values_}) store.writes(*view);
         store.bytes = 2.0 * static_cast<double>(in_[in_k].bytes() + in_[in_v].bytes());
         lowering_.append(std::move(store));
     }
@@ -170,15 +176,16 @@ private:
                            node_.integer("causal") != 0 ? 1u : 0u,
                            has_distance() ? 1u : 0u,
                            type()};
-        whole.record = make_record(record());
+        CachedRecord arguments = attending();
+        arguments.y = y_;
+        whole.record = make_record(arguments);
         whole.groups = static_cast<uint64_t>(s_.batch * s_.heads * s_.queries);
-        attends(whole);
-        whole.writes(y_);
+        set_cost(whole);
         lowering_.append(std::move(whole));
     }
 
     void append_parts(const Parts& parts) {
-        CachedRecord arguments = record();
+        CachedRecord arguments = attending();
         View sums, numbers;
         if (parts.count > 1) {
             sums = lowering_.allocate({s_.batch, s_.heads, parts.count, s_.value_width}, Storage::f32,
@@ -186,25 +193,27 @@ private:
             numbers =
                 lowering_.allocate({s_.batch, s_.heads, parts.count, 2}, Storage::f32, "maxima and sums of parts");
         }
-        arguments.sums = sums;
-        arguments.numbers = numbers;
+        if (parts.count == 1) arguments.y = y_;
+        arguments.sums = writes(sums);
+        arguments.numbers = writes(numbers);
         arguments.parts = word(parts.count);
         Dispatch attend = dispatch("attention/cached_part");
         attend.constants = {lanes(lowering_), parts.invocations, word(s_.width),           word(s_.value_width),
                             parts.lanes,      parts.heads,       has_distance() ? 1u : 0u, type()};
         attend.record = make_record(arguments);
         attend.groups = static_cast<uint64_t>(s_.batch * s_.heads / parts.heads * parts.count);
-        attends(attend);
-        for (const View* view : {&sums, &numbers}) attend.writes(*view);
-        if (parts.count == 1) attend.writes(y_);
+        set_cost(attend);
         lowering_.append(std::move(attend));
         if (parts.count == 1) return;
         Dispatch sum = dispatch("attention/cached_sum");
         sum.constants = {lanes(lowering_), word(s_.value_width)};
+        arguments = record();
+        arguments.y = y_;
+        arguments.sums = reads(sums);
+        arguments.numbers = reads(numbers);
+        arguments.parts = word(parts.count);
         sum.record = make_record(arguments);
         sum.groups = static_cast<uint64_t>(s_.batch * s_.heads);
-        for (const View* view : {&sums, &numbers, &in_[in_start], &in_[in_count]}) sum.reads(*view);
-        sum.writes(y_);
         sum.bytes = static_cast<double>(sums.bytes()) / 2;
         lowering_.append(std::move(sum));
     }

@@ -63,7 +63,6 @@ public:
         chain.subgroup_size = limits_.subgroup_size;
         chain.record = std::move(record_);
         for (const Dispatch& step : steps_) {
-            chain.accesses.insert(chain.accesses.end(), step.accesses.begin(), step.accesses.end());
             chain.flops += step.flops;
             chain.bytes += step.bytes;
         }
@@ -124,6 +123,7 @@ private:
             relocation.at += static_cast<uint32_t>(place);
             record_.relocations.push_back(relocation);
         }
+        record_.accesses.insert(record_.accesses.end(), step.record.accesses.begin(), step.record.accesses.end());
         return place;
     }
 

@@ -47,13 +47,10 @@ Status lower_choose(Lowering& lowering) {
                                        graph::Shape{rows, words(sizeof(kernels::generate::ChooseRow))}, Storage::i32);
     const View chosen = lowering.named(ResourceKind::output, kChosen,
                                        graph::Shape{rows, int64_t{kernels::generate::kChosenSlots}}, Storage::i32);
-    Dispatch dispatch;
-    dispatch.shader = "generate/choose";
     const uint32_t most = lowering.limits.many_registers ? kInvocations : kInvocations / 4;
     const uint32_t invocations = std::min(most, lowering.limits.max_group_invocations);
     const uint32_t subgroups = lowering.limits.cpu ? 1 : std::clamp(invocations / lanes(lowering), 1u, kSubgroups);
-    dispatch.constants = {lanes(lowering), subgroups};
-    dispatch.subgroup_size = lanes(lowering);
+    Dispatch dispatch = subgroup_dispatch(lowering, "generate/choose", {subgroups});
     dispatch.record = make_record(kernels::generate::ChooseRecord{.logits = logits,
                                                                   .options = options,
                                                                   .rows = states,
@@ -64,8 +61,6 @@ Status lower_choose(Lowering& lowering) {
                                                                   .width = word(width),
                                                                   .stride = word(width)});
     dispatch.groups = static_cast<uint64_t>(rows);
-    for (const View* view : {&logits, &options, &states, &start}) dispatch.reads(*view);
-    for (const View* view : {&logits, &states, &tokens, &start, &count, &chosen}) dispatch.writes(*view);
     dispatch.bytes = static_cast<double>(logits.bytes());
     dispatch.label = "choice of tokens";
     lowering.append(std::move(dispatch));

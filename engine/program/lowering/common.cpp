@@ -44,6 +44,15 @@ View make_output(Lowering& lowering, graph::NodeId id, std::size_t index) {
     return view;
 }
 
+Dispatch subgroup_dispatch(const Lowering& lowering, std::string shader, std::initializer_list<uint32_t> constants) {
+    Dispatch dispatch;
+    dispatch.shader = std::move(shader);
+    dispatch.constants = {lanes(lowering)};
+    dispatch.constants.insert(dispatch.constants.end(), constants);
+    dispatch.subgroup_size = lanes(lowering);
+    return dispatch;
+}
+
 void set_type(Dispatch& dispatch, const View& view, uint32_t width) {
     const bool has_16_bit = bytes_of(view.storage) == 2;
     set_variant(dispatch, width, has_16_bit);

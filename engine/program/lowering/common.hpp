@@ -6,6 +6,7 @@
 #include "program/lowering/records.hpp"
 
 #include <initializer_list>
+#include <string>
 #include <vector>
 
 namespace hekla::program {
@@ -31,6 +32,11 @@ Rows as_rows(Lowering& lowering, const View& view);
 
 // Creates a dense float32 or int32 tensor for output `index` of a node, and sets its view.
 View make_output(Lowering& lowering, graph::NodeId node, std::size_t index);
+
+// Returns a dispatch of a kernel for subgroups of the device's size. Its first specialization constant is the number of
+// lanes; `constants` follow.
+Dispatch subgroup_dispatch(const Lowering& lowering, std::string shader,
+                           std::initializer_list<uint32_t> constants = {});
 
 // Selects the variant "16" of a kernel that reads or writes this tensor if it is stored in 16 bits; its storage is then
 // the next specialization constant. `width`: elements per load, for kernels with the variants of set_variant().

@@ -22,12 +22,12 @@ Options options_of(Lowering& lowering, const graph::Node& node, std::size_t weig
     return options;
 }
 
-// Selects the variant and sets the specialization constants.
-void specialize(Dispatch& dispatch, const Lowering& lowering, const Rows& logits, const Options& options) {
+Dispatch make_dispatch(const Lowering& lowering, const char* shader, const Rows& logits, const Options& options) {
     const uint32_t w = load_width(lowering, logits.width, {&logits}, {&options.weights});
-    dispatch.constants = {lanes(lowering), w, options.weights.resource != 0 ? 1u : 0u,
-                          options.smoothing != 0 ? 1u : 0u};
+    Dispatch dispatch = subgroup_dispatch(
+        lowering, shader, {w, options.weights.resource != 0 ? 1u : 0u, options.smoothing != 0 ? 1u : 0u});
     set_variant(dispatch, w, false);
+    return dispatch;
 }
 
 void cross_entropy_forward(Lowering& lowering, graph::NodeId id) {
@@ -39,10 +39,7 @@ void cross_entropy_forward(Lowering& lowering, graph::NodeId id) {
     if (loss.elements() == 0) return;
     const Rows logits = as_rows(lowering, lowering.view(node.inputs[0]));
 
-    Dispatch dispatch;
-    dispatch.shader = "loss/cross_entropy";
-    specialize(dispatch, lowering, logits, options);
-    dispatch.subgroup_size = lanes(lowering);
+    Dispatch dispatch = make_dispatch(lowering, "loss/cross_entropy", logits, options);
     dispatch.record = make_record(kernels::loss::CrossEntropyRecord{.logits = logits.view,
                                                                     .labels = labels,
                                                                     .weights = options.weights,
@@ -54,11 +51,6 @@ void cross_entropy_forward(Lowering& lowering, graph::NodeId id) {
                                                                     .ignore = options.ignore,
                                                                     .smoothing = options.smoothing});
     dispatch.groups = row_groups(lowering.limits, logits.rows);
-    dispatch.reads(logits.view);
-    dispatch.reads(labels);
-    dispatch.reads(options.weights);
-    dispatch.writes(loss);
-    dispatch.writes(lse);
     dispatch.bytes = static_cast<double>(logits.view.bytes());
     dispatch.flops = 12.0 * static_cast<double>(logits.view.elements());
     lowering.append(std::move(dispatch));
@@ -74,10 +66,7 @@ void cross_entropy_gradient(Lowering& lowering, graph::NodeId id) {
     const View labels = lowering.contiguous(lowering.view(node.inputs[2]));
     const View lse = lowering.contiguous(lowering.view(node.inputs[3]));
 
-    Dispatch dispatch;
-    dispatch.shader = "loss/cross_entropy_gradient";
-    specialize(dispatch, lowering, logits, options);
-    dispatch.subgroup_size = lanes(lowering);
+    Dispatch dispatch = make_dispatch(lowering, "loss/cross_entropy_gradient", logits, options);
     dispatch.record = make_record(kernels::loss::CrossEntropyGradientRecord{.dloss = dloss.view,
                                                                             .logits = logits.view,
                                                                             .labels = labels,
@@ -91,12 +80,6 @@ void cross_entropy_gradient(Lowering& lowering, graph::NodeId id) {
                                                                             .smoothing = options.smoothing,
                                                                             .dloss_stride = dloss.stride});
     dispatch.groups = row_groups(lowering.limits, logits.rows);
-    dispatch.reads(dloss.view);
-    dispatch.reads(logits.view);
-    dispatch.reads(labels);
-    dispatch.reads(lse);
-    dispatch.reads(options.weights);
-    dispatch.writes(dlogits);
     dispatch.bytes = 2.0 * static_cast<double>(dlogits.bytes());
     dispatch.flops = 10.0 * static_cast<double>(dlogits.elements());
     lowering.append(std::move(dispatch));

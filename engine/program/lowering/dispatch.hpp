@@ -1,4 +1,4 @@
-// A dispatch before addresses are assigned: a kernel, its argument record, and the bytes that it may read and write.
+// A dispatch before addresses are assigned: a kernel, and its argument record, which has the bytes that it may access.
 #pragma once
 
 #include "graph/graph.hpp"
@@ -11,14 +11,6 @@
 
 namespace hekla::program {
 
-// Bytes [begin, end) of a resource that a dispatch may read or write; every address that it computes is in the range.
-struct Access {
-    ResourceId resource = 0;
-    uint64_t begin = 0;
-    uint64_t end = 0;
-    bool write = false;
-};
-
 struct Dispatch {
     std::string
         shader; // name in the embedded table, e.g. "matmul/direct", or "generated:HASH" or "own:NAME/REVISION:HASH"
@@ -29,17 +21,11 @@ struct Dispatch {
     uint32_t subgroup_size = 0;                         // 0: the device's default
     Record record;                                      // its arguments; see make_record()
     uint64_t groups = 1; // folded into three dimensions when recorded; shaders use HEKLA_GROUP of record.glsl
-    std::vector<Access> accesses;
     double flops = 0;
     double bytes = 0;
     double seconds = 0;     // at least; for what takes longer than flops and bytes say
     std::string label;      // for names in dumps and timings; empty: derived from the node
     graph::NodeId node = 0; // append() sets it to Lowering::current
-
-    void reads(const View& view); // the smallest byte range that contains every element of the view
-    void writes(const View& view);
-    void reads(ResourceId resource, uint64_t begin, uint64_t end) { accesses.push_back({resource, begin, end, false}); }
-    void writes(ResourceId resource, uint64_t begin, uint64_t end) { accesses.push_back({resource, begin, end, true}); }
 };
 
 } // namespace hekla::program

@@ -19,13 +19,10 @@ struct Lookup {
 // Computes y [batches * per_batch, width] (dense) from a table whose rows are dense.
 void look_up(Lowering& lowering, const View& table, int64_t row_stride, int64_t batch_stride, const View& ids,
              const View& y, const Lookup& l) {
-    Dispatch dispatch;
-    dispatch.shader = "embedding/lookup";
     const Rows in{.view = table, .width = l.width, .stride = row_stride | batch_stride}; // their common alignment
     const uint32_t w = load_width(lowering, l.width, {&in}, {&y});
-    dispatch.constants = {lanes(lowering), w};
+    Dispatch dispatch = subgroup_dispatch(lowering, "embedding/lookup", {w});
     set_type(dispatch, table, w);
-    dispatch.subgroup_size = lanes(lowering);
     dispatch.record = make_record(kernels::embedding::LookupRecord{.table = table,
                                                                    .ids = ids,
                                                                    .y = y,
@@ -36,9 +33,6 @@ void look_up(Lowering& lowering, const View& table, int64_t row_stride, int64_t 
                                                                    .per_batch = word(l.per_batch),
                                                                    .batch_stride = word(batch_stride)});
     dispatch.groups = row_groups(lowering.limits, l.batches * l.per_batch);
-    dispatch.reads(table);
-    dispatch.reads(ids);
-    dispatch.writes(y);
     dispatch.bytes = 2.0 * static_cast<double>(y.bytes());
     lowering.append(std::move(dispatch));
 }
@@ -51,26 +45,18 @@ void join_by_id(Lowering& lowering, const Rows& dy, const View& ids, const View&
     const View order = lowering.allocate({l.batches, l.per_batch}, Storage::i32, "order of ids");
     const int64_t s = lanes(lowering);
 
-    Dispatch sort;
-    sort.shader = "embedding/sort";
-    sort.constants = {lanes(lowering)};
-    sort.subgroup_size = lanes(lowering);
+    Dispatch sort = subgroup_dispatch(lowering, "embedding/sort");
     sort.record = make_record(kernels::embedding::SortRecord{
         .ids = ids, .order = order, .count = word(l.per_batch), .groups_per_batch = word(divide_up(l.per_batch, s))});
     sort.groups = static_cast<uint64_t>(l.batches * divide_up(l.per_batch, s));
-    sort.reads(ids);
-    sort.writes(order);
     sort.flops = static_cast<double>(tokens) * static_cast<double>(l.per_batch);
     lowering.append(std::move(sort));
 
-    Dispatch sum;
-    sum.shader = "embedding/segments";
     const uint32_t w = load_width(lowering, l.width, {&dy}, {&dtable});
     const int64_t columns = divide_up(l.width, s * w * 4);
-    sum.constants = {lanes(lowering), w, mode};
+    Dispatch sum = subgroup_dispatch(lowering, "embedding/segments", {w, mode});
     if (dtable.storage == Storage::i32) sum.constants.push_back(1);
     set_variant(sum, w, false);
-    sum.subgroup_size = lanes(lowering);
     sum.record = make_record(kernels::embedding::SegmentsRecord{.dy = dy.view,
                                                                 .ids = ids,
                                                                 .order = order,
@@ -83,13 +69,7 @@ void join_by_id(Lowering& lowering, const Rows& dy, const View& ids, const View&
                                                                 .no_gradient_id = static_cast<int32_t>(no_gradient_id),
                                                                 .batch_rows = word(l.rows)});
     sum.groups = static_cast<uint64_t>(tokens * columns);
-    sum.reads(dy.view);
-    sum.reads(ids);
-    sum.reads(order);
-    const bool adds = mode == kernels::embedding::kAddRows;
-    if (adds) sum.reads(dtable);
-    sum.writes(dtable);
-    sum.bytes = static_cast<double>(dy.view.bytes()) * (adds ? 3 : 2);
+    sum.bytes = static_cast<double>(dy.view.bytes()) * (mode == kernels::embedding::kAddRows ? 3 : 2);
     lowering.append(std::move(sum));
 }
 

@@ -6,9 +6,9 @@
 
 namespace hekla::program {
 
-void GlslRecord::address(const std::string& name, const View& view) {
+void GlslRecord::address(const std::string& name, const RecordAddress& address) {
     address_text_ += fmt::format("    uint64_t {};\n", name);
-    addresses_.emplace_back(view);
+    addresses_.push_back(address);
 }
 
 template<class T>
@@ -32,16 +32,10 @@ template void GlslRecord::words(const char*, const std::string&, std::span<const
 template void GlslRecord::words(const char*, const std::string&, std::span<const float>);
 
 Record GlslRecord::record() const {
-    constexpr std::size_t kHead = 2 * sizeof(uint32_t);
     Record record;
-    record.bytes.resize(kHead + addresses_.size() * sizeof(uint64_t) + words_.size() * sizeof(uint32_t));
-    for (std::size_t i = 0; i < addresses_.size(); ++i)
-        if (addresses_[i].resource() != 0)
-            record.relocations.push_back({static_cast<uint32_t>(kHead + i * sizeof(uint64_t)), addresses_[i].resource(),
-                                          addresses_[i].offset()});
-    if (!words_.empty())
-        std::memcpy(record.bytes.data() + kHead + addresses_.size() * sizeof(uint64_t), words_.data(),
-                    words_.size() * sizeof(uint32_t));
+    for (int head = 0; head < 2; ++head) record.put(0u);
+    for (const RecordAddress& address : addresses_) record.put(address);
+    for (const uint32_t value : words_) record.put(value);
     return record;
 }
 

@@ -13,7 +13,7 @@ namespace hekla::program {
 class GlslRecord {
 public:
     // Addresses come first in the record, regardless of the order of the calls.
-    void address(const std::string& name, const View& view);
+    void address(const std::string& name, const RecordAddress& address);
     void u32(const std::string& name, uint32_t value) { word("uint", name, value); }
     void i32(const std::string& name, int32_t value) { word("int", name, value); }
     void f32(const std::string& name, float value) { word("float", name, value); }

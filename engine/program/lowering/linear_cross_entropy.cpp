@@ -146,17 +146,11 @@ void compute_loss(Lowering& lowering, const Loss& l, int64_t first, int64_t coun
     const View labels = rows_of(l.labels, first, count), lse = rows_of(l.lse, first, count);
     const View losses = rows_of(l.loss, first, count), best = rows_of(l.best, first, count);
     const View dloss = l.dloss.stride == 0 ? l.dloss.view : rows_of(l.dloss.view, first, count);
-    Dispatch dispatch;
-    dispatch.constants = {lanes(lowering),
-                          l.weights.resource != 0 ? 1u : 0u,
-                          l.smoothing != 0 ? 1u : 0u,
-                          best.resource != 0 ? 1u : 0u,
-                          loss ? 1u : 0u,
-                          gradient ? 1u : 0u};
+    Dispatch dispatch = subgroup_dispatch(lowering, "loss/cross_entropy_rows",
+                                          {l.weights.resource != 0 ? 1u : 0u, l.smoothing != 0 ? 1u : 0u,
+                                           best.resource != 0 ? 1u : 0u, loss ? 1u : 0u, gradient ? 1u : 0u});
     double read_again = loss && gradient ? 1 : 0; // share of the logits
-    if (!lowering.limits.kernels_of_gpus()) {
-        dispatch.shader = "loss/cross_entropy_rows";
-    } else {
+    if (lowering.limits.kernels_of_gpus()) {
         dispatch.shader = "loss/cross_entropy_gpu";
         const Team team = team_of(lowering, logits, loss && gradient);
         dispatch.constants.insert(dispatch.constants.end(), {team.subgroups, team.held});
@@ -165,14 +159,13 @@ void compute_loss(Lowering& lowering, const Loss& l, int64_t first, int64_t coun
     }
     if (bytes_of(logits.storage) == 2) dispatch.shader += ".16";
     dispatch.constants.push_back(static_cast<uint32_t>(logits.storage));
-    dispatch.subgroup_size = lanes(lowering);
     dispatch.record = make_record(kernels::loss::CrossEntropyRowsRecord{.logits = logits,
                                                                         .labels = labels,
                                                                         .weights = l.weights,
                                                                         .dloss = dloss,
                                                                         .dlogits = dlogits,
                                                                         .loss = losses,
-                                                                        .lse = lse,
+                                                                        .lse = loss ? writes(lse) : reads(lse),
                                                                         .best = best,
                                                                         .width = word(l.classes),
                                                                         .stride = word(logits.strides[0]),
@@ -180,10 +173,6 @@ void compute_loss(Lowering& lowering, const Loss& l, int64_t first, int64_t coun
                                                                         .smoothing = l.smoothing,
                                                                         .dloss_stride = l.dloss.stride});
     dispatch.groups = static_cast<uint64_t>(count);
-    for (const View& view : {logits, labels, l.weights, dloss}) dispatch.reads(view);
-    if (!loss) dispatch.reads(lse);
-    for (const View& view : {losses, best, dlogits}) dispatch.writes(view);
-    if (loss) dispatch.writes(lse);
     const auto elements = static_cast<double>(count * l.classes);
     dispatch.bytes = static_cast<double>(logits.bytes()) * (1.0 + std::max(0.0, read_again) + (gradient ? 1.0 : 0.0));
     dispatch.flops = (loss ? 12.0 : 0.0) * elements + (gradient ? 10.0 : 0.0) * elements;

@@ -190,10 +190,6 @@ void accumulate(Lowering& lowering, const View& from, const View& gradient) {
     dispatch.record = make_record(kernels::pointwise::AccumulateRecord{
         .x = source, .gradient = gradient, .runtime = runtime, .count = word(from.elements())});
     dispatch.groups = elementwise_groups(from.elements());
-    dispatch.reads(source);
-    dispatch.reads(gradient);
-    dispatch.reads(runtime);
-    dispatch.writes(gradient);
     dispatch.bytes = 3.0 * static_cast<double>(from.bytes());
     lowering.append(std::move(dispatch));
 }
@@ -415,9 +411,6 @@ Result<Lowering> lower(const graph::Graph& graph, const Limits& limits, const Co
     HK_TRY(keep(lowering, wanted, options));
     if (options.choose) HK_TRY(lower_choose(lowering));
     if (options.chained && !options.timings) join_chains(lowering);
-    if (lowering.resources.size() > RecordAddress::kMaxResource)
-        return unsupported(fmt::format("the graph needs {} tensors; argument records can address {}",
-                                       lowering.resources.size(), RecordAddress::kMaxResource));
     return lowering;
 }
 

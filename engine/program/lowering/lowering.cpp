@@ -19,15 +19,10 @@ View dense(ResourceId resource, const graph::Shape& shape, Storage storage) {
     return view;
 }
 
-// Returns how many elements before its first one a view has in the loop: those that negative strides reach.
-uint32_t elements_before(const Loop& loop, std::size_t operand) {
-    int64_t before = 0;
-    for (std::size_t d = 0; d < loop.dims.size(); ++d)
-        before += std::max<int64_t>(0, -loop.strides[operand][d]) * (loop.dims[d] - 1);
-    return static_cast<uint32_t>(before);
-}
-View from_lowest(View view, uint32_t before) {
-    view.offset -= before;
+// Returns a view of the same elements whose first one has the lowest address.
+View from_lowest(View view) {
+    for (int d = 0; d < view.shape.rank(); ++d)
+        if (const auto axis = static_cast<std::size_t>(d); view.strides[axis] < 0) view = flipped(view, axis);
     return view;
 }
 
@@ -45,10 +40,10 @@ bool copy_rows(Lowering& lowering, const View& from, const View& to, const Loop&
     dispatch.constants = {limits.subgroup_size, width >= 2 * int64_t{limits.subgroup_size} ? 2u : 1u,
                           static_cast<uint32_t>(last)};
     dispatch.subgroup_size = limits.subgroup_size;
-    const uint32_t before = elements_before(loop, 0);
-    kernels::pointwise::CopyRowsRecord record{.from = from_lowest(from, before),
+    const View lowest = from_lowest(from);
+    kernels::pointwise::CopyRowsRecord record{.from = lowest,
                                               .to = to,
-                                              .first = before,
+                                              .first = static_cast<uint32_t>(from.offset - lowest.offset),
                                               .rows = static_cast<uint32_t>(rows),
                                               .width = static_cast<uint32_t>(width)};
     for (std::size_t d = 0; d < 5; ++d) {
@@ -58,8 +53,6 @@ bool copy_rows(Lowering& lowering, const View& from, const View& to, const Loop&
     }
     dispatch.record = make_record(record);
     dispatch.groups = row_groups(limits, rows);
-    dispatch.reads(from);
-    dispatch.writes(to);
     dispatch.bytes = 2.0 * static_cast<double>(from.bytes());
     lowering.append(std::move(dispatch));
     return true;
@@ -94,17 +87,14 @@ void Lowering::copy(const View& from, const View& to) {
                                                   : "pointwise/copy";
     const bool linear = loop.linear(0) && loop.linear(1);
     dispatch.constants = {linear ? 0u : static_cast<uint32_t>(loop.rank())};
-    const uint32_t before = elements_before(loop, 0);
-    kernels::pointwise::CopyRecord record{
-        .from = from_lowest(from, before), .to = to, .count = static_cast<uint32_t>(from.elements())};
-    record.first = before;
+    const View lowest = from_lowest(from);
+    kernels::pointwise::CopyRecord record{.from = lowest, .to = to, .count = static_cast<uint32_t>(from.elements())};
+    record.first = static_cast<uint32_t>(from.offset - lowest.offset);
     set_dims(loop.dims, record.dims, record.factors, record.shifts);
     set_strides(loop.strides[0], record.from_strides);
     set_strides(loop.strides[1], record.to_strides);
     dispatch.record = make_record(record);
     dispatch.groups = elementwise_groups(from.elements());
-    dispatch.reads(from);
-    dispatch.writes(to);
     dispatch.bytes = 2.0 * static_cast<double>(from.bytes());
     append(std::move(dispatch));
 }
@@ -128,8 +118,6 @@ void Lowering::store_as_16_bit(std::span<const std::pair<View, View>> from_to) {
             record.words[n] = static_cast<uint32_t>(divide_up(from.elements(), 2));
             dispatch.groups += elementwise_groups(from.elements());
             record.ends[n++] = static_cast<uint32_t>(dispatch.groups);
-            dispatch.reads(from);
-            dispatch.writes(to);
             dispatch.bytes += static_cast<double>(from.bytes() + to.bytes());
         }
         if (n == 0) continue;

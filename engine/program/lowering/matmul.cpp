@@ -339,16 +339,16 @@ Tiling choose_tiling(Lowering& lowering, const Problem& p) {
     return tiling;
 }
 
-// Returns the record of a kernel that multiplies, or (a: the partial sums, c: the result) of split_sum.
-Record record_of(const Problem& p, const Tiling& tiling, const View& a, const View& c, bool partial,
-                 const View& sums = {}) {
+// Returns the record of a kernel that multiplies, or of split_sum, whose A is the partial sums and which has no B.
+// partial: c is the partial sums.
+Record record_of(const Problem& p, const Tiling& tiling, const View& c, bool partial, const View& sums = {}) {
     const Epilogue after = partial ? Epilogue{} : p.epilogue;
-    return make_record(kernels::matmul::Record{.a = a,
+    return make_record(kernels::matmul::Record{.a = p.a.view,
                                                .b = p.b.view,
                                                .c = c,
                                                .bias = after.bias,
                                                .residual = after.residual,
-                                               .other = after.other,
+                                               .other = after.stores_before ? writes(after.other) : reads(after.other),
                                                .again = after.again,
                                                .sums = sums,
                                                .groups = p.grouped.by,
@@ -383,11 +383,9 @@ void pack_b(Lowering& lowering, Problem& p, const MatmulKernel& kernel) {
     const Storage stored = p.b.view.storage;
     const Storage packed = packed_storage(p);
     const View to = lowering.allocate({outer, inner, panels, p.k, width}, packed, "a packed operand");
-    Dispatch dispatch;
-    dispatch.shader = stored == Storage::f32 ? "matmul/pack" : "matmul/pack.16";
-    dispatch.constants = {lanes(lowering), static_cast<uint32_t>(kernel.tile_n), p.b.transposed ? 1u : 0u,
-                          static_cast<uint32_t>(stored), static_cast<uint32_t>(packed)};
-    dispatch.subgroup_size = lanes(lowering);
+    Dispatch dispatch = subgroup_dispatch(lowering, stored == Storage::f32 ? "matmul/pack" : "matmul/pack.16",
+                                          {static_cast<uint32_t>(kernel.tile_n), p.b.transposed ? 1u : 0u,
+                                           static_cast<uint32_t>(stored), static_cast<uint32_t>(packed)});
     dispatch.record = make_record(kernels::matmul::PackRecord{.from = p.b.view,
                                                               .to = to,
                                                               .n = word(p.n),
@@ -399,8 +397,6 @@ void pack_b(Lowering& lowering, Problem& p, const MatmulKernel& kernel) {
                                                               .inner = word(p.b_inner)});
     const int64_t shares = p.b.transposed ? panels * kernel.tile_n : divide_up(p.k, kernels::matmul::kRowsPacked);
     dispatch.groups = static_cast<uint64_t>(shares * outer * inner);
-    dispatch.reads(p.b.view);
-    dispatch.writes(to);
     dispatch.bytes = static_cast<double>(outer * inner * p.k * p.n) * static_cast<double>(bytes_of(stored)) +
                      static_cast<double>(to.bytes());
     lowering.append(std::move(dispatch));
@@ -410,21 +406,13 @@ void pack_b(Lowering& lowering, Problem& p, const MatmulKernel& kernel) {
     p.b_outer = p.b_outer == 0 ? 0 : inner * panels * panel;
 }
 
-// Adds what the epilogue and the result are read and written for.
-void finishes(Dispatch& dispatch, const Problem& p) {
+// Returns the bytes that the epilogue and the result are read and written for.
+double bytes_of_result(const Problem& p) {
     const Epilogue& e = p.epilogue;
-    dispatch.reads(e.bias);
-    dispatch.reads(e.residual);
-    if (e.stores_before)
-        dispatch.writes(e.other);
-    else
-        dispatch.reads(e.other);
-    if (e.again.resource != 0) dispatch.writes(e.again);
-    if (e.accumulate) dispatch.reads(p.c);
-    dispatch.writes(p.c);
-    dispatch.bytes += static_cast<double>(p.c.bytes() * (e.accumulate ? 2 : 1));
+    uint64_t bytes = p.c.bytes() * (e.accumulate ? 2 : 1);
     for (const View* view : {&e.residual, &e.other, &e.again})
-        if (view->resource != 0) dispatch.bytes += static_cast<double>(view->bytes());
+        if (view->resource != 0) bytes += view->bytes();
+    return static_cast<double>(bytes);
 }
 
 // Returns the product for `length` rows, or columns, of C from `first` on. The last two dimensions of its views are the
@@ -444,6 +432,21 @@ Problem part_of(const Problem& p, bool columns, int64_t first, int64_t length) {
     return part;
 }
 
+// Adds the partial sums of a split K, and applies the epilogue.
+void append_split_sum(Lowering& lowering, const Problem& p, const Tiling& tiling, const View& partial) {
+    Dispatch sum;
+    sum.shader = "matmul/split_sum";
+    sum.constants = {epilogue_bits(p.epilogue)};
+    set_types(sum, types_of(partial, partial, p.c));
+    Problem rest = p;
+    rest.a.view = partial;
+    rest.b.view = rest.grouped.by = {};
+    sum.record = record_of(rest, tiling, p.c, false);
+    sum.groups = static_cast<uint64_t>(p.outer * p.inner * divide_up(p.m * p.n, 64));
+    sum.bytes = static_cast<double>(partial.bytes()) + bytes_of_result(p);
+    lowering.append(std::move(sum));
+}
+
 // Returns whether the sums of the factor are computed too.
 bool append_matmul(Lowering& lowering, Problem p, bool may_cut = true) {
     const int64_t batches = p.outer * p.inner;
@@ -461,9 +464,11 @@ bool append_matmul(Lowering& lowering, Problem p, bool may_cut = true) {
     }
     if (packs(tiling, p)) pack_b(lowering, p, *tiling.kernel);
     const bool split = tiling.splits > 1;
-    View partial, sums = p.sums.to; // of each split
-    if (split && tiling.has_sums)
-        sums = lowering.allocate({tiling.splits, sums.elements()}, Storage::f32, "partial sums of a factor");
+    View partial, sums; // of each split
+    if (tiling.has_sums)
+        sums = split
+                   ? lowering.allocate({tiling.splits, p.sums.to.elements()}, Storage::f32, "partial sums of a factor")
+                   : p.sums.to;
     if (split)
         partial = lowering.allocate({tiling.splits, batches, p.m, p.n}, Storage::f32, "partial sums of a matmul");
 
@@ -472,36 +477,16 @@ bool append_matmul(Lowering& lowering, Problem p, bool may_cut = true) {
     dispatch.constants = tiling.constants;
     dispatch.subgroup_size = tiling.subgroup;
     set_types(dispatch, types_of(p.a.view, p.b.view, split ? partial : p.c));
-    dispatch.record = record_of(p, tiling, p.a.view, split ? partial : p.c, split, sums);
+    dispatch.record = record_of(p, tiling, split ? partial : p.c, split, sums);
     dispatch.groups =
         static_cast<uint64_t>(divide_up(p.m, tiling.tile_m) * divide_up(p.n, tiling.tile_n) * batches * tiling.splits);
-    dispatch.reads(p.a.view);
-    dispatch.reads(p.b.view);
-    dispatch.reads(p.grouped.by);
     const bool ranges = p.grouped.how == kernels::matmul::kRangesOfK; // K is divided between the batches
     dispatch.flops = 2.0 * static_cast<double>((ranges ? 1 : batches) * p.m * p.n) * static_cast<double>(p.k);
-    dispatch.bytes = static_cast<double>(p.a.view.bytes() + p.b.view.bytes());
-    if (tiling.has_sums) dispatch.writes(sums);
-    if (split) {
-        dispatch.writes(partial);
-        dispatch.bytes += static_cast<double>(partial.bytes());
-    } else {
-        finishes(dispatch, p);
-    }
+    dispatch.bytes = static_cast<double>(p.a.view.bytes() + p.b.view.bytes()) +
+                     (split ? static_cast<double>(partial.bytes()) : bytes_of_result(p));
     lowering.append(std::move(dispatch));
-    if (!split) return tiling.has_sums;
-
-    Dispatch sum;
-    sum.shader = "matmul/split_sum";
-    sum.constants = {epilogue_bits(p.epilogue)};
-    set_types(sum, types_of(partial, partial, p.c));
-    sum.record = record_of(p, tiling, partial, p.c, false);
-    sum.groups = static_cast<uint64_t>(batches * divide_up(p.m * p.n, 64));
-    sum.reads(partial);
-    sum.bytes = static_cast<double>(partial.bytes());
-    finishes(sum, p);
-    lowering.append(std::move(sum));
-    if (tiling.has_sums) sum_chunks(lowering, sums, p.sums.to, tiling.splits);
+    if (split) append_split_sum(lowering, p, tiling, partial);
+    if (split && tiling.has_sums) sum_chunks(lowering, sums, p.sums.to, tiling.splits);
     return tiling.has_sums;
 }
 

@@ -29,17 +29,11 @@ void norm_forward(Lowering& lowering, graph::NodeId id) {
     const View inverse = make_output(lowering, id, rms ? 1 : 2);
     if (y.elements() == 0) return;
 
-    Dispatch dispatch;
-    dispatch.shader = "norm/forward";
     const uint32_t w = load_width(lowering, x.width, {&x}, {&gain, &bias, &y});
-    dispatch.constants = {lanes(lowering),
-                          w,
-                          rms ? 1u : 0u,
-                          gain.resource != 0 ? 1u : 0u,
-                          bias.resource != 0 ? 1u : 0u,
-                          held_parts(lowering, x.width, w)};
+    Dispatch dispatch = subgroup_dispatch(lowering, "norm/forward",
+                                          {w, rms ? 1u : 0u, gain.resource != 0 ? 1u : 0u, bias.resource != 0 ? 1u : 0u,
+                                           held_parts(lowering, x.width, w)});
     set_type(dispatch, y, w);
-    dispatch.subgroup_size = lanes(lowering);
     dispatch.record = make_record(kernels::norm::ForwardRecord{.x = x.view,
                                                                .gain = gain,
                                                                .bias = bias,
@@ -51,12 +45,6 @@ void norm_forward(Lowering& lowering, graph::NodeId id) {
                                                                .stride = word(x.stride),
                                                                .epsilon = static_cast<float>(node.real("epsilon"))});
     dispatch.groups = row_groups(lowering.limits, x.rows);
-    dispatch.reads(x.view);
-    dispatch.reads(gain);
-    dispatch.reads(bias);
-    dispatch.writes(y);
-    dispatch.writes(mean);
-    dispatch.writes(inverse);
     dispatch.bytes = static_cast<double>(x.view.bytes() + y.bytes());
     dispatch.flops = 8.0 * static_cast<double>(y.elements());
     lowering.append(std::move(dispatch));
@@ -116,11 +104,7 @@ kernels::norm::GradientRecord gradient_record(const NormGradient& g, const GainS
             .bias_sums = sums.bias};
 }
 
-void add_row_accesses(Dispatch& dispatch, const NormGradient& g) {
-    for (const View* view : {&g.dy.view, &g.x.view, &g.gain, &g.mean, &g.inverse}) dispatch.reads(*view);
-    if (g.has_residual) dispatch.reads(g.residual.view);
-    dispatch.writes(g.dx);
-    if (g.copy.resource != 0) dispatch.writes(g.copy);
+void add_row_costs(Dispatch& dispatch, const NormGradient& g) {
     dispatch.bytes = static_cast<double>(g.dy.view.bytes() + g.x.view.bytes() + g.dx.bytes() +
                                          (g.has_residual ? g.residual.view.bytes() : 0) +
                                          (g.copy.resource != 0 ? g.copy.bytes() : 0));
@@ -135,7 +119,6 @@ uint32_t parts_of_full_gradient(const Limits& limits, const NormGradient& g) {
 }
 
 void full_gradient(Lowering& lowering, const NormGradient& g, uint32_t parts) {
-    const uint32_t s = lanes(lowering), invocations = 4 * s;
     const int64_t groups = std::min<int64_t>(4 * int64_t{lowering.limits.cores}, divide_up(g.x.rows, 16));
     const GainSums sums = make_gain_sums(lowering, g.x, groups, g.rms, g.dgain, g.dbias);
     const auto in_vectors = [&](const View& view, int64_t stride) {
@@ -145,44 +128,31 @@ void full_gradient(Lowering& lowering, const NormGradient& g, uint32_t parts) {
                          in_vectors(g.gain, 0) && in_vectors(g.dx, 0) && in_vectors(g.copy, 0) &&
                          in_vectors(g.dgain, 0) && in_vectors(g.dbias, 0) &&
                          (!g.has_residual || in_vectors(g.residual.view, g.residual.stride));
-    Dispatch dispatch;
-    dispatch.shader = "norm/full_gradient";
-    if (g.copy.resource != 0 || bytes_of(g.dy.view.storage) == 2) dispatch.shader += ".16";
-    dispatch.constants = {s,
-                          parts,
-                          vectors ? 1u : 0u,
-                          g.rms ? 1u : 0u,
-                          g.gain.resource != 0 ? 1u : 0u,
-                          g.has_residual ? 1u : 0u,
-                          static_cast<uint32_t>(g.dy.view.storage),
-                          invocations,
-                          static_cast<uint32_t>(g.copy.storage)};
-    dispatch.subgroup_size = s;
+    const bool has_16_bit = g.copy.resource != 0 || bytes_of(g.dy.view.storage) == 2;
+    Dispatch dispatch = subgroup_dispatch(lowering, has_16_bit ? "norm/full_gradient.16" : "norm/full_gradient",
+                                          {parts, vectors ? 1u : 0u, g.rms ? 1u : 0u, g.gain.resource != 0 ? 1u : 0u,
+                                           g.has_residual ? 1u : 0u, static_cast<uint32_t>(g.dy.view.storage),
+                                           4 * lanes(lowering), static_cast<uint32_t>(g.copy.storage)});
     dispatch.record = make_record(gradient_record(g, sums));
     dispatch.groups = static_cast<uint64_t>(sums.parts);
-    add_row_accesses(dispatch, g);
-    dispatch.writes(sums.gain);
-    if (!g.rms) dispatch.writes(sums.bias);
+    add_row_costs(dispatch, g);
     lowering.append(std::move(dispatch));
     add_chunks(lowering, sums, g.dgain, g.dbias);
 }
 
 void row_gradient(Lowering& lowering, const NormGradient& g) {
-    Dispatch dispatch;
-    dispatch.shader = "norm/gradient";
     const uint32_t w = load_width(lowering, g.x.width, {&g.dy, &g.x, &g.residual}, {&g.gain, &g.dx, &g.copy});
-    dispatch.constants = {lanes(lowering), w, g.rms ? 1u : 0u, g.gain.resource != 0 ? 1u : 0u,
-                          g.has_residual ? 1u : 0u};
+    Dispatch dispatch = subgroup_dispatch(
+        lowering, "norm/gradient", {w, g.rms ? 1u : 0u, g.gain.resource != 0 ? 1u : 0u, g.has_residual ? 1u : 0u});
     const bool has_16_bit = g.copy.resource != 0 || bytes_of(g.dy.view.storage) == 2;
     set_variant(dispatch, w, has_16_bit);
     if (has_16_bit) {
         dispatch.constants.push_back(static_cast<uint32_t>(g.dy.view.storage));
         dispatch.constants.push_back(static_cast<uint32_t>(g.copy.storage));
     }
-    dispatch.subgroup_size = lanes(lowering);
     dispatch.record = make_record(gradient_record(g, {}));
     dispatch.groups = row_groups(lowering.limits, g.x.rows);
-    add_row_accesses(dispatch, g);
+    add_row_costs(dispatch, g);
     lowering.append(std::move(dispatch));
 }
 
@@ -195,11 +165,8 @@ void gain_gradient(Lowering& lowering, const NormGradient& g) {
         std::clamp<int64_t>(std::min(divide_up(wanted, columns), divide_up(g.x.rows, 32)), 1, g.x.rows);
     const GainSums sums = make_gain_sums(lowering, g.x, chunks, g.rms, g.dgain, g.dbias);
 
-    Dispatch dispatch;
-    dispatch.shader = "norm/gain_gradient";
-    dispatch.constants = {lanes(lowering), w, g.rms ? 1u : 0u};
+    Dispatch dispatch = subgroup_dispatch(lowering, "norm/gain_gradient", {w, g.rms ? 1u : 0u});
     set_type(dispatch, g.dy.view, w);
-    dispatch.subgroup_size = lanes(lowering);
     dispatch.record = make_record(kernels::norm::GainGradientRecord{.dy = g.dy.view,
                                                                     .x = g.x.view,
                                                                     .mean = g.mean,
@@ -213,9 +180,6 @@ void gain_gradient(Lowering& lowering, const NormGradient& g) {
                                                                     .chunk = word(sums.chunk),
                                                                     .column_groups = word(columns)});
     dispatch.groups = static_cast<uint64_t>(sums.parts * columns);
-    for (const View* view : {&g.dy.view, &g.x.view, &g.mean, &g.inverse}) dispatch.reads(*view);
-    dispatch.writes(sums.gain);
-    dispatch.writes(sums.bias);
     dispatch.bytes = static_cast<double>(g.dy.view.bytes() + g.x.view.bytes());
     lowering.append(std::move(dispatch));
     add_chunks(lowering, sums, g.dgain, g.dbias);

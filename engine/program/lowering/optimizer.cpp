@@ -3,6 +3,7 @@
 #include "program/lowering/common.hpp"
 #include "program/lowering/optimizer_state.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
 
@@ -64,9 +65,14 @@ std::vector<std::byte> bytes_of_vector(const std::vector<T>& values) {
     return bytes;
 }
 
-struct Arenas {
-    View parameters, gradients, moment1, moment2;
-    View blocks, groups, sums, learning_rate, gradient_scale, state, loss, loss_scale;
+// Tensors that all chunks share. Those of other stages have no resource.
+struct SharedViews {
+    View groups, sums, learning_rate, gradient_scale, state, loss, loss_scale;
+};
+
+struct ChunkViews {
+    View parameters, gradients, moment1, moment2, blocks, pruned;
+    uint64_t first_sum = 0; // of SharedViews::sums
 };
 
 // Returns one word for each block of a chunk: the group of the parameter in it.
@@ -124,195 +130,199 @@ View part_of(View view, uint64_t first, uint64_t count) {
     return view;
 }
 
-Dispatch with_record(const OptimizerPlan& plan, const Arenas& a, const char* shader, uint32_t lanes,
-                     const ElementRange& range = {}) {
-    Dispatch dispatch;
-    dispatch.shader = shader;
-    dispatch.constants = {lanes};
-    dispatch.subgroup_size = lanes;
-    dispatch.record =
-        make_record(kernels::optimizer::Record{.parameters = a.parameters,
-                                               .gradients = a.gradients,
-                                               .moment1 = a.moment1,
-                                               .moment2 = a.moment2,
-                                               .blocks = a.blocks,
-                                               .groups = a.groups,
-                                               .sums = a.sums,
-                                               .learning_rate = a.learning_rate,
-                                               .gradient_scale = a.gradient_scale,
-                                               .state = a.state,
-                                               .loss = a.loss,
-                                               .loss_scale = a.loss_scale,
-                                               .chunks = a.sums.resource != 0 ? word(a.sums.elements()) : 0,
-                                               .beta1 = plan.beta1,
-                                               .beta2 = plan.beta2,
-                                               .epsilon = plan.epsilon,
-                                               .momentum = plan.momentum,
-                                               .max_norm = plan.max_norm,
-                                               .nesterov = plan.nesterov ? 1u : 0u,
-                                               .chunk = range.chunk,
-                                               .first_block = static_cast<uint32_t>(range.first / kBlock)});
-    return dispatch;
-}
+class OptimizerLowering {
+public:
+    OptimizerLowering(const OptimizerPlan& plan, const std::vector<ParameterEntry>& table,
+                      std::span<const StoreChunk> chunks, const Limits& limits)
+        : plan_(plan), table_(table), chunks_(chunks), ranges_(own_ranges(plan, chunks, moments_)) {
+        lowering_.limits = limits;
+    }
 
-void write_buffer(Lowering& lowering, const WrittenBuffer& written, const View& state) {
-    if (written.shape.elements() == 0) return;
-    const View sum = lowering.named(ResourceKind::state, buffer_sum_state(written.name), written.shape, Storage::f32);
-    const View buffer = lowering.named(ResourceKind::state, buffer_state(written.name), written.shape, Storage::f32);
-    const View share = lowering.step_scalar(kMicroBatchShare, 1);
-    Dispatch dispatch;
-    dispatch.shader = "optimizer/buffer";
-    dispatch.label = "buffer";
-    dispatch.record = make_record(kernels::optimizer::BufferRecord{
-        .sum = sum, .to = buffer, .state = state, .share = share, .count = word(buffer.elements())});
-    dispatch.groups = elementwise_groups(buffer.elements());
-    for (const View* view : {&sum, &state, &share}) dispatch.reads(*view);
-    dispatch.writes(buffer);
-    dispatch.bytes = 2.0 * static_cast<double>(buffer.bytes());
-    lowering.append(std::move(dispatch));
-}
+    Lowering lower() {
+        make_shared();
+        make_chunks();
+        if (has_norm_)
+            for (const OwnRange& range : ranges_) append_norm(range);
+        if (has_decision_) append_decision();
+        if (has_update_)
+            for (const OwnRange& range : ranges_) append_update(range);
+        if (has_update_ || plan_.stage == OptimizerStage::judge)
+            for (const WrittenBuffer& written : plan_.buffers) append_buffer(written);
+        return std::move(lowering_);
+    }
+
+private:
+    void make_shared() {
+        int64_t parts = 0; // of the norm
+        for (std::size_t c = 0; c < chunks_.size(); ++c) {
+            views_[c].first_sum = static_cast<uint64_t>(parts);
+            if (chunks_[c].trained) parts += divide_up(static_cast<int64_t>(chunks_[c].elements), kPart);
+        }
+        if (has_norm_ || has_decision_)
+            shared_.sums = has_norm_ && has_decision_
+                               ? lowering_.allocate({parts}, Storage::f32, "sums of squares")
+                               : lowering_.named(ResourceKind::state, kOptimizerSums, {parts}, Storage::f32);
+        if (has_update_) {
+            std::vector<float> groups;
+            for (const OptimizerGroup& group : plan_.groups) {
+                groups.push_back(group.learning_rate_factor);
+                groups.push_back(group.weight_decay);
+            }
+            if (groups.empty()) groups = {1, 0};
+            shared_.groups = lowering_.constant("optimizer groups", {static_cast<int64_t>(groups.size())}, Storage::f32,
+                                                bytes_of_vector(groups));
+            shared_.learning_rate = lowering_.step_scalar(kLearningRate, 0);
+        }
+        if (has_decision_ || has_update_)
+            shared_.state = lowering_.named(ResourceKind::state, plan_.state,
+                                            {static_cast<int64_t>(sizeof(OptimizerState) / 4)}, Storage::i32);
+        if (!has_decision_) return;
+        shared_.gradient_scale = lowering_.step_scalar(kGradientScale, 1);
+        shared_.loss = plan_.loss_state.empty()
+                           ? lowering_.step_scalar(kLoss, 0)
+                           : lowering_.named(ResourceKind::state, plan_.loss_state, graph::Shape{}, Storage::f32);
+        if (plan_.loss_scaling)
+            shared_.loss_scale = lowering_.named(ResourceKind::state, kLossScaleState,
+                                                 {static_cast<int64_t>(sizeof(LossScale) / 4)}, Storage::i32);
+    }
+
+    void make_chunks() {
+        if (!has_norm_ && !has_update_) return;
+        for (std::size_t c = 0; c < chunks_.size(); ++c) {
+            if (!chunks_[c].trained || moments_[c] == 0) continue;
+            const auto count = static_cast<int64_t>(chunks_[c].elements), kept = static_cast<int64_t>(moments_[c]);
+            const std::string name = chunk_name(static_cast<uint32_t>(c));
+            ChunkViews& chunk = views_[c];
+            chunk.gradients = lowering_.named(ResourceKind::gradient, name, {count}, Storage::f32);
+            if (has_norm_)
+                chunk.pruned = constant(fmt::format("pruned weights {}", c), pruned_bits(plan_, table_, chunks_, c));
+            if (!has_update_) continue;
+            chunk.parameters = lowering_.named(ResourceKind::parameter, name, {count}, Storage::f32);
+            if (!sgd_ || plan_.momentum != 0)
+                chunk.moment1 = lowering_.named(ResourceKind::moment1, name, {kept}, plan_.moments);
+            if (!sgd_) chunk.moment2 = lowering_.named(ResourceKind::moment2, name, {kept}, plan_.moments);
+            chunk.blocks = constant(fmt::format("optimizer blocks {}", c), blocks_of(plan_, table_, chunks_, c));
+        }
+    }
+
+    // Returns no view without words.
+    View constant(const std::string& name, const std::vector<uint32_t>& words) {
+        if (words.empty()) return {};
+        return lowering_.constant(name, {static_cast<int64_t>(words.size())}, Storage::i32, bytes_of_vector(words));
+    }
+
+    void append_norm(const OwnRange& range) {
+        const auto& [number, first, elements] = range.elements;
+        const ChunkViews& chunk = views_[number];
+        const auto count = static_cast<int64_t>(elements);
+        const View gradients = part_of(chunk.gradients, first, elements);
+        const View pruned = part_of(chunk.pruned, first / 32, elements / 32);
+        const View sums =
+            part_of(shared_.sums, chunk.first_sum + first / kPart, static_cast<uint64_t>(divide_up(count, kPart)));
+        const bool masked = pruned.resource != 0;
+        Dispatch norm = subgroup_dispatch(lowering_, "optimizer/norm", {masked ? 1u : 0u});
+        norm.label = "gradient norm";
+        norm.record =
+            make_record(kernels::optimizer::NormRecord{.gradients = masked ? updates(gradients) : reads(gradients),
+                                                       .sums = sums,
+                                                       .pruned = pruned,
+                                                       .count = word(count)});
+        norm.groups = static_cast<uint64_t>(sums.elements());
+        norm.bytes = (masked ? 8.0 : 4.0) * static_cast<double>(count);
+        lowering_.append(std::move(norm));
+    }
+
+    void append_decision() {
+        Dispatch decide = subgroup_dispatch(lowering_, "optimizer/decide", {plan_.loss_scaling ? 1u : 0u});
+        decide.label = "step decision";
+        decide.record = make_record(kernels::optimizer::Record{.sums = shared_.sums,
+                                                               .gradient_scale = shared_.gradient_scale,
+                                                               .state = updates(shared_.state),
+                                                               .loss = shared_.loss,
+                                                               .loss_scale = shared_.loss_scale,
+                                                               .chunks = word(shared_.sums.elements()),
+                                                               .beta1 = plan_.beta1,
+                                                               .beta2 = plan_.beta2,
+                                                               .max_norm = plan_.max_norm});
+        lowering_.append(std::move(decide));
+    }
+
+    void append_update(const OwnRange& range) {
+        const auto& [number, first, elements] = range.elements;
+        const ChunkViews& chunk = views_[number];
+        const View moment1 = part_of(chunk.moment1, range.moments, elements);
+        const View moment2 = part_of(chunk.moment2, range.moments, elements);
+        const auto moments = static_cast<uint32_t>(plan_.moments);
+        Dispatch update =
+            subgroup_dispatch(lowering_, plan_.moments != Storage::f32 ? "optimizer/update.16" : "optimizer/update",
+                              {sgd_ ? 1u : 0u, moments});
+        update.label = "update";
+        update.record =
+            make_record(kernels::optimizer::Record{.parameters = part_of(chunk.parameters, first, elements),
+                                                   .gradients = part_of(chunk.gradients, first, elements),
+                                                   .moment1 = moment1,
+                                                   .moment2 = moment2,
+                                                   .blocks = part_of(chunk.blocks, first / kBlock, elements / kBlock),
+                                                   .groups = shared_.groups,
+                                                   .learning_rate = shared_.learning_rate,
+                                                   .state = reads(shared_.state),
+                                                   .beta1 = plan_.beta1,
+                                                   .beta2 = plan_.beta2,
+                                                   .epsilon = plan_.epsilon,
+                                                   .momentum = plan_.momentum,
+                                                   .nesterov = plan_.nesterov ? 1u : 0u,
+                                                   .chunk = number,
+                                                   .first_block = static_cast<uint32_t>(first / kBlock)});
+        update.groups = elements / kBlock;
+        double kept = 0; // bytes
+        for (const View* view : {&moment1, &moment2})
+            if (view->resource != 0) kept += static_cast<double>(view->bytes());
+        update.bytes = 12.0 * static_cast<double>(elements) + 2.0 * kept;
+        if (plan_.moments_over_bus) update.seconds = 2.0 * kept / kBusBytes;
+        lowering_.append(std::move(update));
+    }
+
+    void append_buffer(const WrittenBuffer& written) {
+        if (written.shape.elements() == 0) return;
+        const View sum =
+            lowering_.named(ResourceKind::state, buffer_sum_state(written.name), written.shape, Storage::f32);
+        const View buffer =
+            lowering_.named(ResourceKind::state, buffer_state(written.name), written.shape, Storage::f32);
+        const View share = lowering_.step_scalar(kMicroBatchShare, 1);
+        Dispatch dispatch;
+        dispatch.shader = "optimizer/buffer";
+        dispatch.label = "buffer";
+        dispatch.record = make_record(kernels::optimizer::BufferRecord{
+            .sum = sum, .to = buffer, .state = shared_.state, .share = share, .count = word(buffer.elements())});
+        dispatch.groups = elementwise_groups(buffer.elements());
+        dispatch.bytes = 2.0 * static_cast<double>(buffer.bytes());
+        lowering_.append(std::move(dispatch));
+    }
+
+    bool is_stage(std::initializer_list<OptimizerStage> stages) const {
+        return std::ranges::find(stages, plan_.stage) != stages.end();
+    }
+
+    const OptimizerPlan& plan_;
+    const std::vector<ParameterEntry>& table_;
+    std::span<const StoreChunk> chunks_;
+    std::vector<uint64_t> moments_; // elements, by chunk
+    std::vector<OwnRange> ranges_;
+    const bool sgd_ = plan_.kind == OptimizerKind::sgd;
+    const bool has_norm_ = is_stage({OptimizerStage::all, OptimizerStage::judge, OptimizerStage::norm});
+    const bool has_decision_ = is_stage({OptimizerStage::all, OptimizerStage::judge, OptimizerStage::decide});
+    const bool has_update_ = is_stage({OptimizerStage::all, OptimizerStage::update});
+    Lowering lowering_;
+    SharedViews shared_;
+    std::vector<ChunkViews> views_ = std::vector<ChunkViews>(chunks_.size());
+};
 
 } // namespace
 
 Result<Lowering> lower_optimizer(const OptimizerPlan& plan, const std::vector<ParameterEntry>& table,
                                  std::span<const StoreChunk> chunks, const Limits& limits) {
     HK_TRY(check(plan, table, chunks));
-    Lowering lowering;
-    lowering.limits = limits;
-    const uint32_t s = lanes(lowering);
-    const bool sgd = plan.kind == OptimizerKind::sgd;
-    const bool all = plan.stage == OptimizerStage::all;
-    const bool judges = plan.stage == OptimizerStage::judge;
-    const bool norms = all || judges || plan.stage == OptimizerStage::norm;
-    const bool decides = all || judges || plan.stage == OptimizerStage::decide;
-    const bool updates = all || plan.stage == OptimizerStage::update;
-
-    Arenas a;
-    int64_t parts = 0;               // of the norm
-    std::vector<uint64_t> first_sum; // by chunk
-    for (const StoreChunk& chunk : chunks) {
-        first_sum.push_back(static_cast<uint64_t>(parts));
-        if (chunk.trained) parts += divide_up(static_cast<int64_t>(chunk.elements), kPart);
-    }
-    if (norms || decides)
-        a.sums = all || judges ? lowering.allocate({parts}, Storage::f32, "sums of squares")
-                               : lowering.named(ResourceKind::state, kOptimizerSums, {parts}, Storage::f32);
-    if (updates) {
-        std::vector<float> groups;
-        for (const OptimizerGroup& group : plan.groups) {
-            groups.push_back(group.learning_rate_factor);
-            groups.push_back(group.weight_decay);
-        }
-        if (groups.empty()) groups = {1, 0};
-        a.groups = lowering.constant("optimizer groups", {static_cast<int64_t>(groups.size())}, Storage::f32,
-                                     bytes_of_vector(groups));
-        a.learning_rate = lowering.step_scalar(kLearningRate, 0);
-    }
-    if (decides || updates)
-        a.state = lowering.named(ResourceKind::state, plan.state, {static_cast<int64_t>(sizeof(OptimizerState) / 4)},
-                                 Storage::i32);
-    if (decides) {
-        a.gradient_scale = lowering.step_scalar(kGradientScale, 1);
-        a.loss = plan.loss_state.empty()
-                     ? lowering.step_scalar(kLoss, 0)
-                     : lowering.named(ResourceKind::state, plan.loss_state, graph::Shape{}, Storage::f32);
-        if (plan.loss_scaling)
-            a.loss_scale = lowering.named(ResourceKind::state, kLossScaleState,
-                                          {static_cast<int64_t>(sizeof(LossScale) / 4)}, Storage::i32);
-    }
-
-    std::vector<uint64_t> moments; // elements, by chunk
-    const std::vector<OwnRange> ranges = own_ranges(plan, chunks, moments);
-    std::vector<Arenas> of_chunk(chunks.size(), a);
-    std::vector<View> pruned(chunks.size());
-    for (std::size_t c = 0; c < chunks.size(); ++c) {
-        if (!chunks[c].trained || moments[c] == 0 || plan.stage == OptimizerStage::decide) continue;
-        const auto count = static_cast<int64_t>(chunks[c].elements);
-        const std::string name = chunk_name(static_cast<uint32_t>(c));
-        Arenas& own = of_chunk[c];
-        own.gradients = lowering.named(ResourceKind::gradient, name, {count}, Storage::f32);
-        if (const std::vector<uint32_t> bits = norms ? pruned_bits(plan, table, chunks, c) : std::vector<uint32_t>();
-            !bits.empty())
-            pruned[c] = lowering.constant(fmt::format("pruned weights {}", c), {static_cast<int64_t>(bits.size())},
-                                          Storage::i32, bytes_of_vector(bits));
-        if (!updates) continue;
-        own.parameters = lowering.named(ResourceKind::parameter, name, {count}, Storage::f32);
-        const auto kept = static_cast<int64_t>(moments[c]);
-        if (!sgd || plan.momentum != 0) own.moment1 = lowering.named(ResourceKind::moment1, name, {kept}, plan.moments);
-        if (!sgd) own.moment2 = lowering.named(ResourceKind::moment2, name, {kept}, plan.moments);
-        const std::vector<uint32_t> blocks = blocks_of(plan, table, chunks, c);
-        own.blocks = lowering.constant(fmt::format("optimizer blocks {}", c), {static_cast<int64_t>(blocks.size())},
-                                       Storage::i32, bytes_of_vector(blocks));
-    }
-
-    for (const OwnRange& range : ranges) {
-        if (!norms) break;
-        const auto& [chunk, first, elements] = range.elements;
-        const auto count = static_cast<int64_t>(elements);
-        const View gradients = part_of(of_chunk[chunk].gradients, first, elements);
-        const View bits = part_of(pruned[chunk], first / 32, elements / 32);
-        const View sums =
-            part_of(a.sums, first_sum[chunk] + first / kPart, static_cast<uint64_t>(divide_up(count, kPart)));
-        const bool masked = bits.resource != 0;
-        Dispatch norm;
-        norm.shader = "optimizer/norm";
-        norm.label = "gradient norm";
-        norm.constants = {s, masked ? 1u : 0u};
-        norm.subgroup_size = s;
-        norm.record = make_record(
-            kernels::optimizer::NormRecord{.gradients = gradients, .sums = sums, .pruned = bits, .count = word(count)});
-        norm.groups = static_cast<uint64_t>(sums.elements());
-        norm.reads(gradients);
-        norm.writes(sums);
-        norm.bytes = 4.0 * static_cast<double>(count);
-        if (masked) {
-            norm.reads(bits);
-            norm.writes(gradients);
-            norm.bytes *= 2.0;
-        }
-        lowering.append(std::move(norm));
-    }
-
-    if (decides) {
-        Dispatch decide = with_record(plan, a, "optimizer/decide", s);
-        decide.label = "step decision";
-        decide.constants.push_back(plan.loss_scaling ? 1u : 0u);
-        for (const View* view : {&a.sums, &a.gradient_scale, &a.loss, &a.state, &a.loss_scale}) decide.reads(*view);
-        decide.writes(a.state);
-        decide.writes(a.loss_scale);
-        lowering.append(std::move(decide));
-    }
-
-    for (const OwnRange& range : ranges) {
-        if (!updates) break;
-        const auto& [chunk, first, elements] = range.elements;
-        Arenas own = of_chunk[chunk];
-        own.parameters = part_of(own.parameters, first, elements);
-        own.gradients = part_of(own.gradients, first, elements);
-        own.blocks = part_of(own.blocks, first / kBlock, elements / kBlock);
-        own.moment1 = part_of(own.moment1, range.moments, elements);
-        own.moment2 = part_of(own.moment2, range.moments, elements);
-        const bool halved = plan.moments != Storage::f32;
-        Dispatch update =
-            with_record(plan, own, halved ? "optimizer/update.16" : "optimizer/update", s, range.elements);
-        update.label = "update";
-        update.constants.push_back(sgd ? 1u : 0u);
-        update.constants.push_back(static_cast<uint32_t>(plan.moments));
-        update.groups = elements / kBlock;
-        for (const View* view : {&own.parameters, &own.gradients, &own.moment1, &own.moment2, &own.blocks, &own.groups,
-                                 &own.learning_rate, &own.state})
-            update.reads(*view);
-        for (const View* view : {&own.parameters, &own.moment1, &own.moment2}) update.writes(*view);
-        double kept = 0; // bytes
-        for (const View* view : {&own.moment1, &own.moment2})
-            if (view->resource != 0) kept += static_cast<double>(view->bytes());
-        update.bytes = 12.0 * static_cast<double>(elements) + 2.0 * kept;
-        if (plan.moments_over_bus) update.seconds = 2.0 * kept / kBusBytes;
-        lowering.append(std::move(update));
-    }
-    if (updates || judges)
-        for (const WrittenBuffer& written : plan.buffers) write_buffer(lowering, written, a.state);
-    return lowering;
+    return OptimizerLowering(plan, table, chunks, limits).lower();
 }
 
 } // namespace hekla::program

@@ -64,25 +64,19 @@ private:
                 tensor.view = lowering_.constant("zero", graph::Shape{}, Storage::f32, std::vector<std::byte>(4));
             else
                 tensor.view = lowering_.contiguous(given);
-            dispatch_.reads(tensor.view);
             tensors_.push_back(std::move(tensor));
         }
         for (std::size_t i = 0; i < d_.outputs.size(); ++i) {
             const View view = make_output(lowering_, id, i);
-            dispatch_.writes(view);
             tensors_.push_back({d_.outputs[i], view, view.shape, view.storage == Storage::i32, true});
         }
     }
 
     // In the layout of hekla/plugin/operation.h.
     Status write_record() {
-        for (const OwnTensor& tensor : tensors_) record_.address("hekla_" + tensor.name, tensor.view);
-        if (counts()) {
-            const View counters = lowering_.access_counters();
-            record_.address("hekla_counters", counters);
-            dispatch_.reads(counters);
-            dispatch_.writes(counters);
-        }
+        for (const OwnTensor& tensor : tensors_)
+            record_.address("hekla_" + tensor.name, tensor.output ? writes(tensor.view) : reads(tensor.view));
+        if (counts()) record_.address("hekla_counters", updates(lowering_.access_counters()));
         record_.u32("hekla_invocations", static_cast<uint32_t>(use_.invocations));
         for (const OwnTensor& tensor : tensors_) {
             std::vector<uint32_t> shape{word(tensor.shape.elements()), static_cast<uint32_t>(tensor.shape.rank())};

@@ -67,9 +67,6 @@ Status lower_dropout(Lowering& lowering, const graph::Node& node) {
     set_strides(loop.strides[0], record.strides);
     dispatch.record = make_record(record);
     dispatch.groups = elementwise_groups(y.elements());
-    dispatch.reads(x);
-    dispatch.reads(runtime);
-    dispatch.writes(y);
     dispatch.bytes = 2.0 * static_cast<double>(y.bytes());
     dispatch.flops = 40.0 * static_cast<double>(y.elements());
     lowering.append(std::move(dispatch));
@@ -190,11 +187,8 @@ Status lower_pointwise(Lowering& lowering, graph::NodeId id) {
     strides_of(2, record.c_strides);
     dispatch.record = make_record(record);
     dispatch.groups = elementwise_groups(y.elements());
-    for (std::size_t o = 1; o < operands.size(); ++o) {
-        dispatch.reads(operands[o]);
+    for (std::size_t o = 1; o < operands.size(); ++o)
         dispatch.bytes += loop.uniform(o) ? 4.0 : static_cast<double>(operands[o].bytes());
-    }
-    dispatch.writes(y);
     dispatch.bytes += static_cast<double>(y.bytes());
     dispatch.flops = static_cast<double>(y.elements());
     lowering.append(std::move(dispatch));
@@ -230,8 +224,6 @@ Status lower_random(Lowering& lowering, graph::NodeId id) {
     }
     dispatch.record = make_record(record);
     dispatch.groups = elementwise_groups(y.elements());
-    dispatch.reads(runtime);
-    dispatch.writes(y);
     dispatch.bytes = static_cast<double>(y.bytes());
     dispatch.flops = 40.0 * static_cast<double>(y.elements());
     lowering.append(std::move(dispatch));

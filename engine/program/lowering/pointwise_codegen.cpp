@@ -101,8 +101,8 @@ private:
     }
 
     // Add members of the record, each with a variable of the same name that main() reads once.
-    void address(const std::string& name, const View& view, const char* array) {
-        record_.address(name, view);
+    void address(const std::string& name, const RecordAddress& address, const char* array) {
+        record_.address(name, address);
         locals_ += fmt::format("    {0} {1} = {0}(record.{1});\n", array, name);
     }
     void word(const std::string& name, uint32_t value) {
@@ -134,7 +134,7 @@ private:
         for (std::size_t o = 0; o < group_.outputs.size(); ++o) {
             const View& output = kernel_.outputs[o];
             const std::string& value = names_.at(group_.outputs[o]);
-            address(fmt::format("out{}", o), output, array_of(output));
+            address(fmt::format("out{}", o), writes(output), array_of(output));
             stores_ += bytes_of(output.storage) == 2 ? fmt::format("            hekla_store_half(out{}, i, {}, {}u);\n",
                                                                    o, value, static_cast<uint32_t>(output.storage))
                                                      : fmt::format("            out{}.at[i] = {};\n", o, value);
@@ -168,7 +168,7 @@ private:
         }
         const std::string array = fmt::format("in{}", k);
         const bool half = bytes_of(operand.view.storage) == 2;
-        address(array, operand.view, array_of(operand.view));
+        address(array, reads(operand.view), array_of(operand.view));
         const auto loaded = [&](std::string_view index) {
             return half ? fmt::format("hekla_load_half({}, uint({}), {}u)", array, index,
                                       static_cast<uint32_t>(operand.view.storage))
@@ -213,7 +213,7 @@ private:
         std::string call;
         if (node.op == Op::dropout && node.real("probability") > 0) {
             const DropoutNumbers numbers = dropout_numbers(graph_, node);
-            if (!dropout_) address("runtime", lowering_.runtime(), "RuntimeRecord");
+            if (!dropout_) address("runtime", reads(lowering_.runtime()), "RuntimeRecord");
             dropout_ = true;
             word(name + "_stream", numbers.stream);
             word(name + "_threshold", numbers.threshold);
@@ -277,14 +277,9 @@ private:
         const auto elements = static_cast<double>(shape_.elements());
         for (const Operand& operand : operands_) {
             if (operand.reading == Reading::number) continue;
-            dispatch.reads(operand.view);
             dispatch.bytes += operand.reading == Reading::one ? 4.0 : static_cast<double>(operand.view.bytes());
         }
-        if (dropout_) dispatch.reads(lowering_.runtime());
-        for (const View& output : kernel_.outputs) {
-            dispatch.writes(output);
-            dispatch.bytes += static_cast<double>(output.bytes());
-        }
+        for (const View& output : kernel_.outputs) dispatch.bytes += static_cast<double>(output.bytes());
         dispatch.flops = elements * static_cast<double>(group_.nodes.size());
         std::string label;
         for (const graph::NodeId id : group_.nodes)

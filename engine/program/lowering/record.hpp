@@ -6,42 +6,31 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <string_view>
-#include <type_traits>
 #include <vector>
 
 namespace hekla::program {
 
-// A member of an argument record that becomes the device address of a tensor's element View::offset once buffers exist;
-// null if the view has no resource.
-class RecordAddress {
-public:
-    static constexpr int kOffsetBits = 40; // the remaining bits are the resource
-    static constexpr ResourceId kMaxResource = (ResourceId{1} << (64 - kOffsetBits)) - 1;
+enum class AccessKind : uint8_t { reads, writes, updates }; // updates: both
 
-    RecordAddress() = default;
-    RecordAddress(const View& view)
-        : value_(view.resource == 0 ? 0
-                                    : uint64_t{view.resource} << kOffsetBits | view.offset * bytes_of(view.storage)) {}
-    ResourceId resource() const { return static_cast<ResourceId>(value_ >> kOffsetBits); }
-    uint64_t offset() const { return value_ & ((uint64_t{1} << kOffsetBits) - 1); } // bytes
+// A member of an argument record that becomes the device address of a tensor's element View::offset once buffers exist,
+// and what the kernel does with the tensor. Null, and no access, if the view has no resource.
+struct RecordAddress {
+    View view;
+    AccessKind kind = AccessKind::reads;
+};
 
-private:
-    uint64_t value_ = 0;
+inline RecordAddress reads(const View& view) { return {view, AccessKind::reads}; }
+inline RecordAddress writes(const View& view) { return {view, AccessKind::writes}; }
+inline RecordAddress updates(const View& view) { return {view, AccessKind::updates}; }
+
+// An address of which every kernel with the record makes the same use.
+template<AccessKind kKind>
+struct AddressFor : RecordAddress {
+    AddressFor(const View& given = {}) : RecordAddress{given, kKind} {}
 };
 
 inline uint32_t word(int64_t value) { return static_cast<uint32_t>(value); }
-
-enum class RecordType : uint8_t { address, u32, i32, f32 };
-
-// A member of a record as declared in its header.
-struct RecordMember {
-    std::string_view name;
-    RecordType type = RecordType::u32;
-    std::size_t offset = 0; // bytes
-    std::size_t count = 1;  // elements of an array
-};
 
 // The location in a record for the address of a resource plus an offset in bytes.
 struct Relocation {
@@ -50,34 +39,40 @@ struct Relocation {
     uint64_t offset = 0;
 };
 
+// Bytes [begin, end) of a resource that a dispatch may read or write; every address that it computes is in the range.
+struct Access {
+    ResourceId resource = 0;
+    uint64_t begin = 0;
+    uint64_t end = 0;
+    bool write = false;
+};
+
 // A record in bytes, with zeros in place of addresses and of the two words of HK_RECORD_HEAD, which are set when the
 // dispatch is recorded, possibly split.
 struct Record {
     std::vector<std::byte> bytes;
     std::vector<Relocation> relocations;
+    std::vector<Access> accesses; // by its addresses
+
+    // Append a member, where GLSL's scalar layout has it.
+    void put(const RecordAddress& address);
+    void put(uint32_t value) { put_word(value); }
+    void put(int32_t value) { put_word(static_cast<uint32_t>(value)); }
+    void put(float value);
+    template<class T, std::size_t kCount>
+    void put(const T (&values)[kCount]) {
+        for (const T& value : values) put(value);
+    }
+
+private:
+    void put_word(uint32_t bits);
 };
 
 // Returns the bytes of a struct of records.hpp.
 template<class R>
 Record make_record(const R& values) {
-    static_assert(std::is_standard_layout_v<R> && std::is_trivially_copyable_v<R>);
     Record record;
-    record.bytes.resize(sizeof(R));
-    std::memcpy(record.bytes.data(), &values, sizeof(R));
-    std::size_t end = 0; // without padding
-    visit_members(&values, [&](const RecordMember& member) {
-        end = member.offset + member.count * (member.type == RecordType::address ? 8 : 4);
-        if (member.type != RecordType::address) return;
-        for (std::size_t i = 0; i < member.count; ++i) {
-            const std::size_t at = member.offset + i * sizeof(RecordAddress);
-            RecordAddress address;
-            std::memcpy(&address, record.bytes.data() + at, sizeof address);
-            std::memset(record.bytes.data() + at, 0, sizeof address);
-            if (address.resource() != 0)
-                record.relocations.push_back({static_cast<uint32_t>(at), address.resource(), address.offset()});
-        }
-    });
-    record.bytes.resize(end);
+    visit_members(values, [&](std::string_view, const auto& member) { record.put(member); });
     return record;
 }
 

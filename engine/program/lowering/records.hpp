@@ -1,6 +1,6 @@
 // The argument records of the built-in kernels, and the constants that kernels and lowering share, generated from the
 // headers that the kernels' GLSL also includes: shaders/FAMILY/record.h is the namespace kernels::FAMILY. Every record
-// has visit_members(const Record*, visit), which calls visit(RecordMember) for each of its members in order.
+// has visit_members(record, visit), which calls visit(name, member) for each of its members in order.
 #pragma once
 
 #include "program/lowering/record.hpp"
@@ -13,8 +13,12 @@
 #define HK_F32_CONSTANT(name, value) inline constexpr float name = value
 #define HK_RECORD(name) struct name
 #define HK_BUFFER(name) struct name
-#define HK_ADDRESS(name) RecordAddress name = {}
-#define HK_ADDRESS_ARRAY(name, size) RecordAddress name[size] = {}
+#define HK_READS(name) AddressFor<AccessKind::reads> name = {}
+#define HK_WRITES(name) AddressFor<AccessKind::writes> name = {}
+#define HK_UPDATES(name) AddressFor<AccessKind::updates> name = {}
+#define HK_READS_OR_WRITES(name) RecordAddress name = {}
+#define HK_READS_ARRAY(name, size) AddressFor<AccessKind::reads> name[size] = {}
+#define HK_WRITES_ARRAY(name, size) AddressFor<AccessKind::writes> name[size] = {}
 #define HK_U32(name) uint32_t name = 0
 #define HK_I32(name) int32_t name = 0
 #define HK_F32(name) float name = 0
@@ -33,8 +37,12 @@ using namespace common; // the other headers use its constants
 #undef HK_F32_CONSTANT
 #undef HK_RECORD
 #undef HK_BUFFER
-#undef HK_ADDRESS
-#undef HK_ADDRESS_ARRAY
+#undef HK_READS
+#undef HK_WRITES
+#undef HK_UPDATES
+#undef HK_READS_OR_WRITES
+#undef HK_READS_ARRAY
+#undef HK_WRITES_ARRAY
 #undef HK_U32
 #undef HK_I32
 #undef HK_F32
@@ -48,17 +56,20 @@ using namespace common; // the other headers use its constants
 #define HK_F32_CONSTANT(name, value) static_assert(true)
 #define HK_RECORD(name)                                                                                                \
     template<class Visit>                                                                                              \
-    constexpr void visit_members(const name* record, Visit visit)
+    void visit_members(const name& record, Visit visit)
 #define HK_BUFFER(name) HK_RECORD(name)
-#define HK_MEMBER(name, type, count)                                                                                   \
-    visit(RecordMember{#name, RecordType::type, offsetof(std::remove_pointer_t<decltype(record)>, name), count})
-#define HK_ADDRESS(name) HK_MEMBER(name, address, 1)
-#define HK_ADDRESS_ARRAY(name, size) HK_MEMBER(name, address, size)
-#define HK_U32(name) HK_MEMBER(name, u32, 1)
-#define HK_I32(name) HK_MEMBER(name, i32, 1)
-#define HK_F32(name) HK_MEMBER(name, f32, 1)
-#define HK_U32_ARRAY(name, size) HK_MEMBER(name, u32, size)
-#define HK_I32_ARRAY(name, size) HK_MEMBER(name, i32, size)
+#define HK_MEMBER(name) visit(std::string_view(#name), record.name)
+#define HK_READS(name) HK_MEMBER(name)
+#define HK_WRITES(name) HK_MEMBER(name)
+#define HK_UPDATES(name) HK_MEMBER(name)
+#define HK_READS_OR_WRITES(name) HK_MEMBER(name)
+#define HK_READS_ARRAY(name, size) HK_MEMBER(name)
+#define HK_WRITES_ARRAY(name, size) HK_MEMBER(name)
+#define HK_U32(name) HK_MEMBER(name)
+#define HK_I32(name) HK_MEMBER(name)
+#define HK_F32(name) HK_MEMBER(name)
+#define HK_U32_ARRAY(name, size) HK_MEMBER(name)
+#define HK_I32_ARRAY(name, size) HK_MEMBER(name)
 #define HK_RECORD_HEAD                                                                                                 \
     HK_U32(first_group);                                                                                               \
     HK_U32(end_group)
@@ -71,8 +82,12 @@ namespace hekla::program::kernels {
 #undef HK_RECORD
 #undef HK_BUFFER
 #undef HK_MEMBER
-#undef HK_ADDRESS
-#undef HK_ADDRESS_ARRAY
+#undef HK_READS
+#undef HK_WRITES
+#undef HK_UPDATES
+#undef HK_READS_OR_WRITES
+#undef HK_READS_ARRAY
+#undef HK_WRITES_ARRAY
 #undef HK_U32
 #undef HK_I32
 #undef HK_F32

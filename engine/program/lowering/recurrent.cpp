@@ -133,10 +133,6 @@ void forward(Lowering& lowering, graph::NodeId id) {
                                                 .time = word(l.time),
                                                 .hidden = word(l.hidden),
                                                 .batch = word(l.batch)});
-    for (const View& view : {inputs, weight, l.hidden_bias, l.lengths, l.initial, l.initial_cell}) dispatch.reads(view);
-    for (const View& view : {y, last, last_cell, cells}) dispatch.writes(view);
-    dispatch.reads(y);
-    dispatch.reads(cells);
     dispatch.bytes = static_cast<double>(inputs.bytes() + y.bytes()) + static_cast<double>(l.tokens()) /
                                                                            static_cast<double>(l.kernel->rows) *
                                                                            static_cast<double>(weight.bytes());
@@ -155,8 +151,6 @@ View before(Lowering& lowering, const Layer& l, const View& after, const View& i
                                                .y = result,
                                                .time = word(l.time),
                                                .hidden = word(l.hidden)});
-    for (const View& view : {after, l.lengths, initial}) dispatch.reads(view);
-    dispatch.writes(result);
     dispatch.groups = static_cast<uint64_t>(l.tokens());
     dispatch.bytes = 2.0 * static_cast<double>(result.bytes());
     lowering.append(std::move(dispatch));
@@ -223,13 +217,6 @@ void gradient(Lowering& lowering, graph::NodeId id) {
                                                  .time = word(l.time),
                                                  .hidden = word(l.hidden),
                                                  .batch = word(l.batch)});
-    for (const View& view :
-         {dy, dlast, dlast_cell, inputs, hiddens, states, before_cells, cells, l.hidden_weight, l.lengths})
-        dispatch.reads(view);
-    for (const View& view : {dinputs, dhiddens, dinitial, dinitial_cell}) {
-        dispatch.reads(view);
-        dispatch.writes(view);
-    }
     dispatch.bytes = 4.0 * static_cast<double>(inputs.bytes()) + static_cast<double>(l.tokens()) /
                                                                      static_cast<double>(l.kernel->rows) *
                                                                      static_cast<double>(l.hidden_weight.bytes());

@@ -25,12 +25,9 @@ void reduce_rows(Lowering& lowering, const Rows& x, const View& y, const Reducti
     const int64_t chunk = can_split && x.width > 16384 ? 4096 : x.width;
     const int64_t chunks = divide_up(x.width, chunk);
     const View parts = chunks > 1 ? lowering.allocate({x.rows, chunks}, Storage::f32, "parts of a reduction") : y;
-    Dispatch dispatch;
-    dispatch.shader = "reduce/rows";
     const uint32_t w = load_width(lowering, x.width, {&x});
-    dispatch.constants = {lanes(lowering), w, how.what};
+    Dispatch dispatch = subgroup_dispatch(lowering, "reduce/rows", {w, how.what});
     set_type(dispatch, x.view, w);
-    dispatch.subgroup_size = lanes(lowering);
     dispatch.record = make_record(RowsRecord{.x = x.view,
                                              .y = parts,
                                              .rows = word(x.rows),
@@ -40,8 +37,6 @@ void reduce_rows(Lowering& lowering, const Rows& x, const View& y, const Reducti
                                              .chunks = word(chunks),
                                              .factor = chunks > 1 ? 1.0f : how.factor});
     dispatch.groups = row_groups(lowering.limits, x.rows * chunks);
-    dispatch.reads(x.view);
-    dispatch.writes(parts);
     dispatch.bytes = static_cast<double>(x.view.bytes());
     lowering.append(std::move(dispatch));
     if (chunks == 1) return;
@@ -66,10 +61,9 @@ struct Walk {
 // Sums dense columns, lanes along the columns: rows [rows, count], `stride` apart.
 void sum_down(Lowering& lowering, const View& x, int64_t count, int64_t rows, int64_t stride, const View& y,
               float factor) {
-    const uint32_t s = lanes(lowering);
     const Rows columns{.view = x, .width = count, .stride = stride};
     const uint32_t w = load_width(lowering, count, {&columns}, {&y});
-    const int64_t column_groups = divide_up(count, int64_t{s} * w);
+    const int64_t column_groups = divide_up(count, int64_t{lanes(lowering)} * w);
     // A GPU reads at full speed only with many subgroups a core; few rows are added by a single dispatch.
     const int64_t wanted = lowering.limits.cpu ? 4 : 16 * int64_t{lowering.limits.cores};
     const int64_t shortest = lowering.limits.cpu ? 32 : 128;
@@ -77,11 +71,8 @@ void sum_down(Lowering& lowering, const View& x, int64_t count, int64_t rows, in
     const int64_t chunk = divide_up(divide_up(rows, chunks), 4) * 4;
     chunks = divide_up(rows, chunk);
     const View parts = chunks > 1 ? lowering.allocate({chunks, count}, Storage::f32, "parts of a reduction") : y;
-    Dispatch dispatch;
-    dispatch.shader = "reduce/down";
-    dispatch.constants = {s, w};
+    Dispatch dispatch = subgroup_dispatch(lowering, "reduce/down", {w});
     set_type(dispatch, x, w);
-    dispatch.subgroup_size = s;
     dispatch.record = make_record(DownRecord{.x = x,
                                              .y = parts,
                                              .count = word(count),
@@ -91,8 +82,6 @@ void sum_down(Lowering& lowering, const View& x, int64_t count, int64_t rows, in
                                              .column_groups = word(column_groups),
                                              .factor = chunks > 1 ? 1.0f : factor});
     dispatch.groups = static_cast<uint64_t>(column_groups * chunks);
-    dispatch.reads(x);
-    dispatch.writes(parts);
     dispatch.bytes = static_cast<double>(x.bytes());
     lowering.append(std::move(dispatch));
     if (chunks > 1) sum_down(lowering, parts, count, chunks, count, y, factor);
@@ -139,8 +128,6 @@ void reduce_columns(Lowering& lowering, const View& x, const Walk& kept, const W
     set_strides(walked.padded(), record.walked_strides);
     dispatch.record = make_record(record);
     dispatch.groups = static_cast<uint64_t>(groups * chunks);
-    dispatch.reads(x);
-    dispatch.writes(parts);
     dispatch.bytes = static_cast<double>(x.bytes());
     lowering.append(std::move(dispatch));
     if (chunks == 1) return;

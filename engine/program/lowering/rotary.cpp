@@ -56,11 +56,6 @@ Status lower_rotary(Lowering& lowering, graph::NodeId id) {
         dispatch.subgroup_size = lanes;
         dispatch.groups = row_groups(lowering.limits, y.elements() / x.shape[3]);
     }
-    dispatch.reads(x);
-    dispatch.reads(cosine);
-    dispatch.reads(sine);
-    if (given) dispatch.reads(positions);
-    dispatch.writes(y);
     dispatch.bytes = 3.0 * static_cast<double>(y.bytes());
     dispatch.flops = 3.0 * static_cast<double>(y.elements());
     lowering.append(std::move(dispatch));

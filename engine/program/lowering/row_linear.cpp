@@ -33,11 +33,8 @@ void multiply_few(Lowering& lowering, const RowProduct& p) {
     const uint32_t width = layout == kInputFirst ? 1 : load_width(lowering, p.in(), {&x, &matrix});
     const int64_t outputs = layout == kAlongInputs ? kOutputsAlong : kOutputsAcross * group;
     const int64_t blocks = divide_up(p.out(), outputs);
-    Dispatch dispatch;
-    dispatch.shader = "row_linear/few";
-    dispatch.constants = {lanes(lowering), width, layout};
+    Dispatch dispatch = subgroup_dispatch(lowering, "row_linear/few", {width, layout});
     set_variant(dispatch, width, false);
-    dispatch.subgroup_size = lanes(lowering);
     dispatch.record = make_record(FewRecord{.x = x.view,
                                             .weights = p.weights,
                                             .choice = p.choice,
@@ -49,10 +46,6 @@ void multiply_few(Lowering& lowering, const RowProduct& p) {
                                             .matrices = word(p.weights.shape[0]),
                                             .blocks = word(blocks)});
     dispatch.groups = static_cast<uint64_t>(p.rows() * p.tokens() * blocks);
-    dispatch.reads(x.view);
-    dispatch.reads(p.weights);
-    dispatch.reads(p.choice);
-    dispatch.writes(p.y);
     const auto products = static_cast<double>(p.rows() * p.tokens() * p.in()) * static_cast<double>(p.out());
     dispatch.flops = 2.0 * products;
     dispatch.bytes = 4.0 * products + static_cast<double>(x.view.bytes() + p.y.bytes());
@@ -66,11 +59,8 @@ void pick(Lowering& lowering, const View& from, const View& choice, const View& 
     const uint32_t width = load_width(lowering, size, {&source}, {&to});
     const int64_t block = int64_t{lanes(lowering)} * width * 16;
     const int64_t blocks = divide_up(size, block);
-    Dispatch dispatch;
-    dispatch.shader = "row_linear/pick";
-    dispatch.constants = {lanes(lowering), width};
+    Dispatch dispatch = subgroup_dispatch(lowering, "row_linear/pick", {width});
     set_variant(dispatch, width, false);
-    dispatch.subgroup_size = lanes(lowering);
     dispatch.record = make_record(kernels::row_linear::PickRecord{.from = from,
                                                                   .choice = choice,
                                                                   .to = to,
@@ -79,9 +69,6 @@ void pick(Lowering& lowering, const View& from, const View& choice, const View& 
                                                                   .blocks = word(blocks),
                                                                   .block = word(block)});
     dispatch.groups = static_cast<uint64_t>(rows * blocks);
-    dispatch.reads(from);
-    dispatch.reads(choice);
-    dispatch.writes(to);
     dispatch.bytes = 2.0 * static_cast<double>(to.bytes());
     lowering.append(std::move(dispatch));
 }
@@ -119,20 +106,12 @@ const RowGroups& groups_of(Lowering& lowering, graph::ValueId value, int64_t mat
     groups.first_slot = integers(matrices + 1, "slots of matrices");
     const View counts = integers(matrices, "rows of matrices");
 
-    Dispatch count;
-    count.shader = "row_linear/count";
-    count.constants = {lanes(lowering)};
-    count.subgroup_size = lanes(lowering);
+    Dispatch count = subgroup_dispatch(lowering, "row_linear/count");
     count.record = make_record(CountRecord{.choice = choice, .counts = counts, .rows = word(rows)});
     count.groups = static_cast<uint64_t>(matrices);
-    count.reads(choice);
-    count.writes(counts);
     lowering.append(std::move(count));
 
-    Dispatch place;
-    place.shader = "row_linear/place";
-    place.constants = {lanes(lowering)};
-    place.subgroup_size = lanes(lowering);
+    Dispatch place = subgroup_dispatch(lowering, "row_linear/place");
     place.record = make_record(PlaceRecord{.choice = choice,
                                            .counts = counts,
                                            .row_of_slot = groups.row_of_slot,
@@ -144,10 +123,6 @@ const RowGroups& groups_of(Lowering& lowering, graph::ValueId value, int64_t mat
                                            .tiles = word(groups.tiles),
                                            .height = word(groups.height)});
     place.groups = static_cast<uint64_t>(matrices);
-    place.reads(choice);
-    place.reads(counts);
-    for (const View* view : {&groups.row_of_slot, &groups.slot_of_row, &groups.matrix_of_tile, &groups.first_slot})
-        place.writes(*view);
     lowering.append(std::move(place));
     return groups;
 }

@@ -48,18 +48,9 @@ void lower_along_axis(Lowering& lowering, const graph::Node& node) {
                                                             .places = word(x.shape[axis]),
                                                             .inner = word(inner)});
     dispatch.groups = elementwise_groups(lines);
-    dispatch.reads(x);
-    dispatch.writes(y);
     dispatch.bytes = static_cast<double>(x.bytes() + y.bytes());
-    if (linear) {
-        dispatch.reads(a);
-        dispatch.bytes += static_cast<double>(a.bytes());
-    }
-    if (scan == kernels::scan::kLinearFrom) dispatch.reads(initial);
-    if (scan == kernels::scan::kMaximum) {
-        dispatch.writes(indices);
-        dispatch.bytes += static_cast<double>(indices.bytes());
-    }
+    if (linear) dispatch.bytes += static_cast<double>(a.bytes());
+    if (scan == kernels::scan::kMaximum) dispatch.bytes += static_cast<double>(indices.bytes());
     dispatch.flops = static_cast<double>(x.elements()) * (scan == kernels::scan::kLogSumExp ? 30.0
                                                           : linear                          ? 2.0
                                                                                             : 1.0);
@@ -82,9 +73,6 @@ void lower_top_k(Lowering& lowering, const graph::Node& node) {
     dispatch.record = make_record(kernels::scan::TopKRecord{
         .x = x, .values = values, .indices = indices, .count = word(rows), .width = word(width), .k = word(k)});
     dispatch.groups = elementwise_groups(rows);
-    dispatch.reads(x);
-    dispatch.writes(values);
-    dispatch.writes(indices);
     dispatch.bytes = static_cast<double>(x.bytes()) * static_cast<double>(k);
     lowering.append(std::move(dispatch));
 }

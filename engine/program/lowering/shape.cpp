@@ -44,8 +44,6 @@ View padded(Lowering& lowering, const View& given, std::size_t axis, const graph
                                                                 .stride_factor = by_stride.factor,
                                                                 .stride_shift = by_stride.shift});
     dispatch.groups = elementwise_groups(y.elements());
-    if (!none) dispatch.reads(x);
-    dispatch.writes(y);
     dispatch.bytes = static_cast<double>(x.bytes() + y.bytes());
     lowering.append(std::move(dispatch));
     return y;

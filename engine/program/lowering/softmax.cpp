@@ -37,14 +37,11 @@ Status lower_softmax(Lowering& lowering, graph::NodeId id) {
     const Rows x = as_rows(lowering, first);
     const Rows second = gradient ? as_rows(lowering, input(1)) : Rows{};
 
-    Dispatch dispatch;
-    dispatch.shader = gradient ? "softmax/gradient" : "softmax/forward";
     const uint32_t w = gradient ? load_width(lowering, x.width, {&x, &second}) : load_width(lowering, x.width, {&x});
-    dispatch.constants = {lanes(lowering), w};
+    Dispatch dispatch = subgroup_dispatch(lowering, gradient ? "softmax/gradient" : "softmax/forward", {w});
     if (!gradient) dispatch.constants.push_back(node.op == Op::log_softmax ? 1u : 0u);
     dispatch.constants.push_back(held_parts(lowering, x.width, w, gradient ? 2 : 1));
     set_variant(dispatch, w, false);
-    dispatch.subgroup_size = lanes(lowering);
     if (gradient)
         dispatch.record = make_record(kernels::softmax::GradientRecord{.dy = x.view,
                                                                        .y = second.view,
@@ -57,9 +54,6 @@ Status lower_softmax(Lowering& lowering, graph::NodeId id) {
         dispatch.record = make_record(kernels::softmax::ForwardRecord{
             .x = x.view, .y = y, .rows = word(x.rows), .width = word(x.width), .stride = word(x.stride)});
     dispatch.groups = row_groups(lowering.limits, x.rows);
-    dispatch.reads(x.view);
-    if (gradient) dispatch.reads(second.view);
-    dispatch.writes(y);
     dispatch.bytes = (gradient ? 3.0 : 2.0) * static_cast<double>(y.bytes());
     dispatch.flops = 10.0 * static_cast<double>(y.elements());
     lowering.append(std::move(dispatch));

@@ -59,15 +59,12 @@ void gather_windows(Lowering& lowering, const char* shader, kernels::convolution
     dispatch.constants = std::move(constants);
     record.from = from;
     record.to = to;
-    record.places = places.resource != 0 ? places : from;
+    record.places = places.resource == 0 ? reads(from) : writes_places ? writes(places) : reads(places);
     record.count = word(to.elements() / each);
     set_dims(dims, record.dims, record.factors, record.shifts);
     dispatch.record = make_record(record);
     dispatch.groups = elementwise_groups(record.count);
-    dispatch.reads(from);
-    dispatch.writes(to);
     dispatch.bytes = static_cast<double>(from.bytes() + to.bytes() + places.bytes());
-    if (places.resource != 0) writes_places ? dispatch.writes(places) : dispatch.reads(places);
     dispatch.flops = static_cast<double>(record.count) * record.kernel[0] * record.kernel[1];
     lowering.append(std::move(dispatch));
 }
