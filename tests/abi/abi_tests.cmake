@@ -1,14 +1,17 @@
 # The plugin ABI and the C API for hosts. Their headers are plain C: each compiles alone, as C and as C++, with every
 # warning an error. The generated files match the descriptions. The released layouts hold, for C, C++ and Rust, on Linux and
 # Windows, and as libabigail and bindgen see them. A test whose tool is not installed is skipped with a message.
-file(GLOB headers CONFIGURE_DEPENDS ${hekla_SOURCE_DIR}/engine/include/hekla/*.h ${hekla_SOURCE_DIR}/engine/include/hekla/plugin/*.h)
+file(GLOB c_headers CONFIGURE_DEPENDS ${hekla_SOURCE_DIR}/engine/include/hekla/*.h ${hekla_SOURCE_DIR}/engine/include/hekla/plugin/*.h)
+file(GLOB cpp_headers CONFIGURE_DEPENDS ${hekla_SOURCE_DIR}/engine/include/hekla/*.hpp)
 foreach(standard c11 c17 c++17 c++20)
   if(standard MATCHES "\\+")
     set(compiler ${CMAKE_CXX_COMPILER})
     set(language c++)
+    set(headers ${c_headers} ${cpp_headers})
   else()
     set(compiler ${CMAKE_C_COMPILER})
     set(language c)
+    set(headers ${c_headers})
   endif()
   foreach(header ${headers})
     file(RELATIVE_PATH name ${hekla_SOURCE_DIR}/engine/include/hekla ${header})

@@ -193,10 +193,12 @@ std::string host_cpp_options(const HostApi& api) {
             called = called || m->is_function();
         }
         s += fmt::format("\n{}struct {} {{\n{}}};\n\n", wrapped(one.about, "//"), one.name, members);
+        const bool viewed = filled.find("views.") != std::string::npos;
         s += fmt::format(
-            "// Sets the members of the C struct that have the same name. They borrow from `o` and `views`.\n"
-            "inline void fill({}& c, {}{}& o, Views& views) {{\n{}{}}}\n",
-            one.of, called ? "" : "const ", one.name, called ? "    c.user = &o;\n" : "", filled);
+            "// Sets the members of the C struct that have the same name. They borrow from `o` and the views.\n"
+            "inline void fill({}& c, {}{}& o, Views&{}) {{\n{}{}}}\n",
+            one.of, called ? "" : "const ", one.name, viewed ? " views" : "", called ? "    c.user = &o;\n" : "",
+            filled);
     }
     return s + "\n} // namespace hk\n\n#endif\n";
 }

@@ -73,7 +73,7 @@ struct GenerationOptions {
     std::string chat_date;
 };
 
-// Sets the members of the C struct that have the same name. They borrow from `o` and `views`.
+// Sets the members of the C struct that have the same name. They borrow from `o` and the views.
 inline void fill(hk_generate_options& c, const GenerationOptions& o, Views& views) {
     c.model = view(o.model);
     c.prompts = views.of(o.prompts);
@@ -105,7 +105,7 @@ struct TrainingOptions {
     std::function<void(std::string_view message)> message;
 };
 
-// Sets the members of the C struct that have the same name. They borrow from `o` and `views`.
+// Sets the members of the C struct that have the same name. They borrow from `o` and the views.
 inline void fill(hk_train_options& c, TrainingOptions& o, Views& views) {
     c.user = &o;
     c.recipe = view(o.recipe);
@@ -139,8 +139,8 @@ struct ContextOptions {
     std::function<void(void(HK_ABI* run)(void* data), void* data)> job;
 };
 
-// Sets the members of the C struct that have the same name. They borrow from `o` and `views`.
-inline void fill(hk_context_options& c, ContextOptions& o, Views& views) {
+// Sets the members of the C struct that have the same name. They borrow from `o` and the views.
+inline void fill(hk_context_options& c, ContextOptions& o, Views&) {
     c.user = &o;
     c.device = view(o.device);
     c.vulkan = o.vulkan;
