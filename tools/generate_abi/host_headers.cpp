@@ -162,7 +162,11 @@ std::string host_page(const HostApi& api) {
                     "`reserved`, which are "
                     "zero.\n\n| header | |\n| --- | --- |\n",
                     api.version);
-    for (const HostHeader& h : api.headers) s += fmt::format("| [{0}.h](#{0}h) | {1} |\n", h.name, cell(h.about.at(0)));
+    for (const HostHeader& h : api.headers) {
+        const std::string& about = h.about.at(0); // its first sentence
+        s += fmt::format("| [{0}.h](#{0}h) | {1} |\n", h.name,
+                         cell(about.substr(0, std::min(about.find(". "), about.size() - 1) + 1)));
+    }
     for (const HostHeader& h : api.headers) {
         s += fmt::format("\n## {}.h\n", h.name);
         bool code = false, list = false;
