@@ -177,8 +177,9 @@ std::string index_page(const Description& description);
 
 // The layout for 64-bit pointers: every constant, struct, member, slot and function on a line.
 std::string layout(const Description& description);
-// The same of `headers`, which use the types of `basis`, after a line that names the API.
-std::string layout_of(const std::string& title, const std::vector<Header>& basis, const std::vector<Header>& headers);
+// The same of `headers`, which use the types of `basis`. `api` and `origin` are parts of the first lines.
+std::string layout_of(const std::string& api, const std::string& origin, const std::vector<Header>& basis,
+                      const std::vector<Header>& headers);
 // Returns the incompatible changes from `golden` to `current`, one per line; empty if everything released is unchanged.
 std::string broken(const std::string& golden, const std::string& current);
 // C and C++ that compiles only where the headers of that API have this layout.

@@ -149,7 +149,7 @@ std::string host_header(const HostHeader& h) {
 std::string host_layout(const HostApi& api, const Description& plugins) {
     std::vector<Header> headers;
     for (const HostHeader& h : api.headers) headers.push_back(without_meanings(h));
-    return layout_of("The host API " + api.version, plugins.headers, headers);
+    return layout_of("The host API " + api.version, "engine/api/host_api.json.", plugins.headers, headers);
 }
 
 std::string host_page(const HostApi& api) {

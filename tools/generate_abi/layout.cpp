@@ -93,10 +93,6 @@ std::string pointer_to(const std::string& type) {
     return type + "*";
 }
 
-} // namespace
-
-namespace {
-
 // Returns the lines of the headers, and adds what they define.
 std::string lines_of_headers(const std::vector<Header>& headers, Known& known) {
     std::string s;
@@ -145,21 +141,21 @@ std::string lines_of_headers(const std::vector<Header>& headers, Known& known) {
 
 } // namespace
 
-std::string layout_of(const std::string& title, const std::vector<Header>& basis, const std::vector<Header>& headers) {
+std::string layout_of(const std::string& api, const std::string& origin, const std::vector<Header>& basis,
+                      const std::vector<Header>& headers) {
     Known known;
     lines_of_headers(basis, known);
     return fmt::format("# {} where pointers have 64 bits: constants, types, and of every struct its size and its "
                        "members\n"
-                       "# (offset, size, @ the minor version that brought it, type, name).\n",
-                       title) +
+                       "# (offset, size, @ the minor version that brought it, type, name).\n"
+                       "# Made by tools/generate_abi from {}\n",
+                       api, origin) +
            lines_of_headers(headers, known);
 }
 
 std::string layout(const Description& d) {
-    const std::string made =
-        "# Made by tools/generate_abi from engine/plugin/abi.json. tests/abi/golden/ keeps those that were released.\n";
-    std::string s = layout_of(fmt::format("The plugin ABI {}.{}", d.major, d.minor), {}, d.headers);
-    return s.insert(s.find("# abi.h"), made);
+    return layout_of(fmt::format("The plugin ABI {}.{}", d.major, d.minor),
+                     "engine/plugin/abi.json. tests/abi/golden/ keeps those that were released.", {}, d.headers);
 }
 
 std::string first_sizes(const Description& d) {
