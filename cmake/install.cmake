@@ -42,7 +42,7 @@ if(hekla_static)
   install(FILES ${hekla_static} DESTINATION lib)
 endif()
 install(FILES engine/include/hekla/hekla.h engine/include/hekla/device.h engine/include/hekla/session.h engine/include/hekla/model.h engine/include/hekla/plan.h engine/include/hekla/capture.h
-  engine/include/hekla/communicator.h   engine/include/hekla/hekla.hpp DESTINATION include/hekla)
+  engine/include/hekla/communicator.h   engine/include/hekla/hekla.hpp engine/include/hekla/options.hpp DESTINATION include/hekla)
 install(DIRECTORY ${hekla_SOURCE_DIR}/apps/examples DESTINATION share/hekla FILES_MATCHING PATTERN "*.c" PATTERN "*.cpp" PATTERN "README.md")
 install(DIRECTORY ${HEKLA_PLUGIN_FOLDER}/ DESTINATION lib/hekla/plugins USE_SOURCE_PERMISSIONS FILES_MATCHING PATTERN "*.so" PATTERN "*.json")
 # Recipes with the scripts of their data, and tasks. Their comments name paths of the repository, and here those of share/hekla.

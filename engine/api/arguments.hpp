@@ -1,40 +1,11 @@
-// Checks of the structs that a host fills in, when a call gets them. Each error contains the struct, the member, the
-// value, and what was expected.
+// Checks of what a host gives to a call. Each error contains the argument or member, the value, and what was expected.
 #pragma once
 
-#include "base/status.hpp"
-#include "hekla/capture.h"
-#include "hekla/device.h"
-#include "hekla/hekla.h"
-#include "hekla/model.h"
-#include "hekla/plan.h"
-#include "hekla/session.h"
+#include "api/checks.hpp"
 
 #include <fmt/format.h>
 
 namespace hekla::api {
-
-// Check a struct that the host fills in, with everything it points to. Null is an error.
-Status check(const hk_cache* cache);
-Status check(const hk_allocator* allocator);
-Status check(const hk_context_options* options);
-Status check(const hk_context_callbacks* callbacks);
-Status check(const hk_physical_device* physical);
-Status check(const hk_vulkan_device* device);
-Status check(const hk_memory_range* range);
-Status check(const hk_train_options* options);
-Status check(const hk_communicator* communicator);
-Status check(const hk_evaluate_options* options);
-Status check(const hk_predict_options* options);
-Status check(const hk_generate_options* options);
-Status check(const hk_embed_options* options);
-Status check(const hk_plan_options* options);
-Status check(const hk_device_limits* limits);
-Status check(const hk_session_options* options);
-Status check(const hk_forward_options* options);
-Status check(const hk_buffer* buffer);
-Status check(const hk_session_callbacks* callbacks);
-Status check(const hk_advance* advance);
 
 // Check arguments that are not part of a struct.
 Status check_text(const char* name, hk_string text);

@@ -1,11 +1,14 @@
-// The members of option structs by name, without callbacks, for capturing calls and for replaying them. A visitor takes
-// (name, member) for numbers and strings, and list(name, strings, count).
+// The members of option structs by name, without callbacks: for capturing calls, replaying them and keeping copies.
+// A visitor takes (name, member) for numbers and strings, list(name, strings, count), and rows(name, rows, lengths,
+// count).
+//
+// Made by tools/generate_abi from engine/api/host_api.json. Edit that instead.
 #pragma once
 
-#include "hekla/hekla.h"
 #include "hekla/plan.h"
 #include "hekla/session.h"
 
+// clang-format off
 namespace hekla::api {
 
 template<class V>
@@ -78,6 +81,23 @@ void visit_fields(V& v, hk_embed_options& o) {
 }
 
 template<class V>
+void visit_fields(V& v, hk_session_options& o) {
+    v("microseconds", o.microseconds);
+    v("length", o.length);
+}
+
+template<class V>
+void visit_fields(V& v, hk_forward_options& o) {
+    v("attention", o.attention);
+    v("model", o.model);
+    v("rows", o.rows);
+    v("length", o.length);
+    v.list("ports", o.ports, o.port_count);
+    v("lens", o.lens);
+    v("decoder_length", o.decoder_length);
+}
+
+template<class V>
 void visit_fields(V& v, hk_plan_options& o) {
     v("mode", o.mode);
     v("recipe", o.recipe);
@@ -96,21 +116,15 @@ void visit_fields(V& v, hk_plan_options& o) {
     v("adapter_targets", o.adapter_targets);
 }
 
+// The members that are settings of the same name in generate::options_from().
 template<class V>
-void visit_fields(V& v, hk_session_options& o) {
-    v("microseconds", o.microseconds);
-    v("length", o.length);
-}
-
-template<class V>
-void visit_fields(V& v, hk_forward_options& o) {
-    v("attention", o.attention);
-    v("model", o.model);
-    v("rows", o.rows);
-    v("length", o.length);
-    v.list("ports", o.ports, o.port_count);
-    v("lens", o.lens);
-    v("decoder_length", o.decoder_length);
+void visit_settings(V&& v, const hk_generate_options& o) {
+    v("max_new_tokens", o.max_new_tokens);
+    v("top_k", o.top_k);
+    v("temperature", o.temperature);
+    v("top_p", o.top_p);
+    v("repetition_penalty", o.repetition_penalty);
+    v("no_repeat_ngram_size", o.no_repeat_ngram_size);
 }
 
 } // namespace hekla::api

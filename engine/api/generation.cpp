@@ -1,6 +1,7 @@
 #include "api/generation.hpp"
 
 #include "api/boundary.hpp"
+#include "api/call_fields.hpp"
 #include "base/json.hpp"
 #include "generate/decoder_program.hpp"
 #include "generate/decoder_reference.hpp"
@@ -149,15 +150,10 @@ Result<generate::Output> Generation::write(const Round& round) {
             return std::optional(generate::FieldChange{adapter_fields(), std::move(*computed)});
         };
     nlohmann::json arguments = nlohmann::json::object();
-    arguments["max_new_tokens"] = o.max_new_tokens;
+    visit_settings([&](const char* name, const auto& value) { arguments[name] = value; }, o);
     arguments["do_sample"] = o.greedy == 0 && o.beams <= 1;
     arguments["num_beams"] = std::max<int64_t>(o.beams, 1);
     arguments["num_return_sequences"] = 1;
-    arguments["temperature"] = o.temperature;
-    arguments["top_k"] = o.top_k;
-    arguments["top_p"] = o.top_p;
-    arguments["repetition_penalty"] = o.repetition_penalty;
-    arguments["no_repeat_ngram_size"] = o.no_repeat_ngram_size;
     HK_ASSIGN(generate::Options options,
               generate::options_from(model_.generation, arguments, static_cast<int64_t>(request.prompts[0].size())));
     options.seed = o.seed;

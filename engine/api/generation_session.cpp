@@ -15,18 +15,8 @@ namespace hekla::api {
 GenerationSession::~GenerationSession() = default;
 
 GenerationSession::GenerationSession(const hk_generate_options& options)
-    : given_(options), model_(string_of(options.model)), rows_(static_cast<std::size_t>(options.prompt_count)),
+    : given_(options), rows_(static_cast<std::size_t>(options.prompt_count)),
       prompts_(texts(options.prompts, options.prompt_count)) {
-    adapters_ = texts(options.adapters, options.adapter_count);
-    if (options.prompt_adapters != nullptr) prompt_adapters_ = texts(options.prompt_adapters, options.prompt_count);
-    given_.prompts = nullptr;
-    given_.prompt_count = 0;
-    given_.adapters = nullptr;
-    given_.adapter_count = 0;
-    given_.prompt_adapters = nullptr;
-    adapter_targets_ = string_of(options.adapter_targets);
-    chat_template_ = string_of(options.chat_template);
-    chat_date_ = string_of(options.chat_date);
     callbacks_.replace({.user = options.user, .text = options.text, .stop = options.stop});
 }
 
@@ -45,21 +35,7 @@ Result<std::shared_ptr<Session>> GenerationSession::create(const std::shared_ptr
 }
 
 Status GenerationSession::work() {
-    hk_generate_options options = given_;
-    options.model = view(model_);
-    const auto views = [](const std::vector<std::string>& strings) {
-        std::vector<hk_string> all;
-        for (const std::string& one : strings) all.push_back(view(one));
-        return all;
-    };
-    const std::vector<hk_string> adapters = views(adapters_), prompt_adapters = views(prompt_adapters_);
-    options.adapters = adapters.data();
-    options.adapter_count = adapters.size();
-    options.adapter_targets = view(adapter_targets_);
-    options.chat_template = view(chat_template_);
-    options.chat_date = view(chat_date_);
-    options.prompt_count = rows_;
-    if (!prompt_adapters.empty()) { options.prompt_adapters = prompt_adapters.data(); }
+    hk_generate_options options = given_.get();
     options.user = this;
     options.text = [](void* user, uint64_t row, hk_string text) {
         auto& session = *static_cast<GenerationSession*>(user);
@@ -84,7 +60,7 @@ Status GenerationSession::work() {
                   model.slot_parameters.empty() ? 0 : model.slot_parameters[0].shape[0]};
     }
     Generation::Round round;
-    if (given_.adapter_slots > 0) round.between = [&] { return change_slots(*generation); };
+    if (given_.get().adapter_slots > 0) round.between = [&] { return change_slots(*generation); };
     round.length = length_;
     round.prepared = [this](generate::Decoder& decoder) -> Status {
         HK_TRY(calibrate([&] { return decoder.prepare(); }));
@@ -113,7 +89,7 @@ Status GenerationSession::set_scalar(const std::string&, double) {
 }
 
 Status GenerationSession::usable_slots() const {
-    if (given_.adapter_slots == 0) return no_slots();
+    if (given_.get().adapter_slots == 0) return no_slots();
     HK_TRY(failed_);
     if (ended()) return failed_precondition("the session has ended");
     return slots_ ? Status() : not_prepared();

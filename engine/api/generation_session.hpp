@@ -1,6 +1,7 @@
 // A session that generates text, then waits for the next prompts.
 #pragma once
 
+#include "api/owned.hpp"
 #include "api/session.hpp"
 
 #include <variant>
@@ -51,12 +52,9 @@ private:
     // Does what the host asked for. Returns Generation::Round::between.
     Result<std::optional<std::vector<std::size_t>>> change_slots(Generation& generation);
 
-    hk_generate_options given_;            // without its strings
+    Owned<hk_generate_options> given_;
     std::optional<Slots> slots_;           // mutex_
     std::vector<SlotChange> slot_changes_; // mutex_
-    std::string adapter_targets_, chat_template_, chat_date_;
-    std::vector<std::string> adapters_, prompt_adapters_;
-    std::string model_;
     std::size_t rows_;                                // of the first prompts
     std::optional<std::vector<std::string>> prompts_; // not yet taken; mutex_
     bool interrupted_ = false;                        // new prompts arrived during generation; mutex_

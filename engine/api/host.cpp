@@ -284,29 +284,12 @@ int32_t hk_evaluate(hk_context context, const hk_evaluate_options* options, hk_e
     });
 }
 
-void hk_predict_defaults(hk_predict_options* options) {
-    if (options == nullptr) return;
-    *options = hk_predict_options{};
-    options->struct_size = sizeof *options;
-}
-
 int32_t hk_predict(hk_context context, const hk_predict_options* options, hk_error* error) {
     return api::captured_call(context, "hk_predict", options, error, [&]() -> Status {
         HK_ASSIGN(const Context::Call call, Context::begin(context));
         HK_TRY(complete(options, "hk_predict_options"));
         return run_predict(call, *options);
     });
-}
-
-void hk_generate_defaults(hk_generate_options* options) {
-    if (options == nullptr) return;
-    *options = hk_generate_options{};
-    options->struct_size = sizeof *options;
-    options->max_new_tokens = 128;
-    options->slide_context = 1;
-    options->temperature = 1.0;
-    options->top_p = 1.0;
-    options->repetition_penalty = 1.0;
 }
 
 int32_t hk_generate(hk_context context, const hk_generate_options* options, hk_generate_result* result,
@@ -318,13 +301,6 @@ int32_t hk_generate(hk_context context, const hk_generate_options* options, hk_g
         const api::HeardGeneration heard(*options, api::capture_of(context));
         return run_generate(call, heard.options(), result);
     });
-}
-
-void hk_embed_defaults(hk_embed_options* options) {
-    if (options == nullptr) return;
-    *options = hk_embed_options{};
-    options->struct_size = sizeof *options;
-    options->pooling = HK_POOLING_MODEL;
 }
 
 int32_t hk_embed(hk_context context, const hk_embed_options* options, hk_error* error) {

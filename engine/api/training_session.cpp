@@ -8,10 +8,7 @@
 
 namespace hekla::api {
 
-TrainingSession::TrainingSession(const hk_train_options& options)
-    : given_(options), recipe_(string_of(options.recipe)),
-      overrides_(texts(options.overrides, options.override_count)) {
-    for (const std::string& one : overrides_) override_views_.push_back(view(one));
+TrainingSession::TrainingSession(const hk_train_options& options) : given_(options) {
     callbacks_.replace({.user = options.user,
                         .step = options.step,
                         .evaluation = options.evaluation,
@@ -28,10 +25,7 @@ Result<std::shared_ptr<Session>> TrainingSession::create(const std::shared_ptr<C
 }
 
 hk_train_options TrainingSession::own_options() {
-    hk_train_options options = given_;
-    options.recipe = view(recipe_);
-    options.overrides = override_views_.data();
-    options.override_count = override_views_.size();
+    hk_train_options options = given_.get();
     options.user = this;
     options.step = [](void* user, const hk_train_step* step) {
         auto& session = *static_cast<TrainingSession*>(user);
@@ -41,20 +35,20 @@ hk_train_options TrainingSession::own_options() {
             if (host.step != nullptr) host.step(host.user, step);
         });
     };
-    if (given_.evaluation != nullptr)
+    if (options.evaluation != nullptr)
         options.evaluation = [](void* user, const hk_train_evaluation* evaluation) {
             static_cast<TrainingSession*>(user)->callbacks_.call([&](const Callbacks& host) {
                 if (host.evaluation != nullptr) host.evaluation(host.user, evaluation);
             });
         };
-    if (given_.message != nullptr)
+    if (options.message != nullptr)
         options.message = [](void* user, hk_string message) {
             static_cast<TrainingSession*>(user)->callbacks_.call([&](const Callbacks& host) {
                 if (host.message != nullptr) host.message(host.user, message);
             });
         };
     options.abandoned = nullptr; // a session waits for its plugins
-    if (given_.stop != nullptr)
+    if (options.stop != nullptr)
         options.stop = [](void* user) -> int32_t {
             return static_cast<TrainingSession*>(user)->asked_to_stop() ? 1 : 0;
         };

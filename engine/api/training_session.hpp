@@ -1,6 +1,7 @@
 // A session that trains.
 #pragma once
 
+#include "api/owned.hpp"
 #include "api/session.hpp"
 
 namespace hekla::api {
@@ -17,10 +18,7 @@ private:
     // Returns the options with callbacks that call the host's current ones.
     hk_train_options own_options();
 
-    hk_train_options given_; // only its callbacks
-    std::string recipe_;
-    std::vector<std::string> overrides_;
-    std::vector<hk_string> override_views_;
+    Owned<hk_train_options> given_;
 };
 
 } // namespace hekla::api

@@ -45,14 +45,14 @@ Status id(const std::string& key, const json& value, std::optional<int32_t>& int
     return {};
 }
 
-Status integer(const std::string& key, const json& value, int64_t& into) {
+Status number(const std::string& key, const json& value, int64_t& into) {
     if (value.is_null()) return {};
     if (!value.is_number_integer()) return wrong(key, value, "an integer");
     into = value.get<int64_t>();
     return {};
 }
 
-Status real(const std::string& key, const json& value, double& into) {
+Status number(const std::string& key, const json& value, double& into) {
     if (value.is_null()) return {};
     if (!value.is_number()) return wrong(key, value, "a number");
     into = value.get<double>();
@@ -68,16 +68,25 @@ struct Reading {
     Result<bool> take(const std::string& key, const json& value) {
         Options& o = options;
         Status status;
-        if (key == "max_new_tokens") {
-            status = integer(key, value, o.max_new_tokens);
-            max_new_tokens_given = !value.is_null();
+        bool is_number = false;
+        visit_numbers(
+            [&](const char* name, auto& member, auto...) {
+                if (key != name) return;
+                is_number = true;
+                status = number(key, value, member);
+            },
+            o);
+        if (is_number) {
+            if (key == "max_new_tokens") max_new_tokens_given = !value.is_null();
+            if (key == "top_k") {
+                if (value.is_null()) o.top_k = 0;
+                top_k_given = true;
+            }
         } else if (key == "max_length" || key == "min_length") {
             int64_t length = 0;
-            status = integer(key, value, length);
+            status = number(key, value, length);
             (key == "max_length" ? max_length : min_length) =
                 value.is_null() ? std::nullopt : std::optional<int64_t>(length);
-        } else if (key == "min_new_tokens") {
-            status = integer(key, value, o.min_new_tokens);
         } else if (key == "eos_token_id") {
             status = ids(key, value, o.eos);
         } else if (key == "pad_token_id") {
@@ -90,29 +99,9 @@ struct Reading {
             status = ids(key, value, o.forced_eos);
         } else if (key == "suppress_tokens") {
             status = ids(key, value, o.suppress);
-        } else if (key == "repetition_penalty") {
-            status = real(key, value, o.repetition_penalty);
-        } else if (key == "no_repeat_ngram_size") {
-            status = integer(key, value, o.no_repeat_ngram_size);
-        } else if (key == "encoder_no_repeat_ngram_size") {
-            status = integer(key, value, o.encoder_no_repeat_ngram_size);
         } else if (key == "do_sample") {
             if (!value.is_boolean() && !value.is_null()) return wrong(key, value, "true or false");
             o.sample = value.is_boolean() && value.get<bool>();
-        } else if (key == "temperature") {
-            status = real(key, value, o.temperature);
-        } else if (key == "top_k") {
-            status = integer(key, value, o.top_k);
-            if (value.is_null()) o.top_k = 0;
-            top_k_given = true;
-        } else if (key == "top_p") {
-            status = real(key, value, o.top_p);
-        } else if (key == "num_beams") {
-            status = integer(key, value, o.beams);
-        } else if (key == "length_penalty") {
-            status = real(key, value, o.length_penalty);
-        } else if (key == "num_return_sequences") {
-            status = integer(key, value, o.sequences);
         } else if (key == "early_stopping") {
             if (value.is_boolean() || value.is_null())
                 o.early_stopping =
@@ -138,22 +127,19 @@ bool without_effect(const std::string& key) {
 } // namespace
 
 Status check(const Options& o) {
-    const auto at_least = [](const char* name, int64_t value, int64_t least) -> Status {
-        if (value >= least) return {};
-        return invalid_argument(fmt::format("{} is {}, expected {} or more", name, value, least));
+    Status status;
+    const auto within = [&](const char* name, int64_t value, int64_t least, int64_t most) {
+        if (!status.ok() || (value >= least && value <= most)) return;
+        status = invalid_argument(most == std::numeric_limits<int64_t>::max()
+                                      ? fmt::format("{} is {}, expected {} or more", name, value, least)
+                                      : fmt::format("{} is {}, expected {} to {}", name, value, least, most));
     };
-    const auto counts = [](const char* name, int64_t value, int64_t least) -> Status {
-        constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
-        if (value >= least && value <= kMost) return {};
-        return invalid_argument(fmt::format("{} is {}, expected {} to {}", name, value, least, kMost));
-    };
-    HK_TRY(counts("max_new_tokens", o.max_new_tokens, 1));
-    HK_TRY(counts("min_new_tokens", o.min_new_tokens, 0));
-    HK_TRY(at_least("no_repeat_ngram_size", o.no_repeat_ngram_size, 0));
-    HK_TRY(at_least("encoder_no_repeat_ngram_size", o.encoder_no_repeat_ngram_size, 0));
-    HK_TRY(at_least("top_k", o.top_k, 0));
-    HK_TRY(counts("num_beams", o.beams, 1));
-    HK_TRY(counts("num_return_sequences", o.sequences, 1));
+    visit_numbers(
+        [&](const char* name, const auto& value, auto... limits) {
+            if constexpr (sizeof...(limits) == 2) within(name, value, limits...);
+        },
+        o);
+    HK_TRY(status);
     if (!(o.repetition_penalty > 0.0) || !std::isfinite(o.repetition_penalty))
         return invalid_argument(
             fmt::format("repetition_penalty is {}, expected above 0 (1: off)", o.repetition_penalty));

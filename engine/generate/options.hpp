@@ -6,6 +6,7 @@
 #include "text/tokenizer.hpp"
 
 #include <cstdint>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <vector>
@@ -46,6 +47,24 @@ struct Options {
     EarlyStopping early_stopping = EarlyStopping::heuristic;
     int64_t sequences = 1; // of each prompt; with beams at most as many as beams
 };
+
+// Visits the options that are one number: visit(key of a configuration, member, least, most) with limits that the
+// number may be equal to, or visit(key, member) where check() has a rule of its own.
+template<class V, class O>
+void visit_numbers(V&& visit, O& o) {
+    constexpr int64_t kCount = std::numeric_limits<int32_t>::max(), kAny = std::numeric_limits<int64_t>::max();
+    visit("max_new_tokens", o.max_new_tokens, 1, kCount);
+    visit("min_new_tokens", o.min_new_tokens, 0, kCount);
+    visit("no_repeat_ngram_size", o.no_repeat_ngram_size, 0, kAny);
+    visit("encoder_no_repeat_ngram_size", o.encoder_no_repeat_ngram_size, 0, kAny);
+    visit("top_k", o.top_k, 0, kAny);
+    visit("num_beams", o.beams, 1, kCount);
+    visit("num_return_sequences", o.sequences, 1, kCount);
+    visit("repetition_penalty", o.repetition_penalty);
+    visit("temperature", o.temperature);
+    visit("top_p", o.top_p);
+    visit("length_penalty", o.length_penalty);
+}
 
 // Checks the options. Error: invalid_argument, with the option, its value and the range.
 Status check(const Options& options);

@@ -10,7 +10,8 @@ place=$(mktemp -d)
 trap 'rm -rf "$place"' EXIT
 minor=$(sed -n 's/^#define HK_ABI_MINOR //p' "$root/engine/include/hekla/plugin/abi.h")
 next=$((minor + 1))
-mkdir -p "$place/next/engine/plugin" "$place/next/engine/graph"
+mkdir -p "$place/next/engine/plugin" "$place/next/engine/graph" "$place/next/engine/api"
+cp "$root/engine/api/host_api.json" "$place/next/engine/api/"
 cp "$root/engine/graph/operations.json" "$place/next/engine/graph/"
 grown=0
 member="{\"is\": \"uint64_t later\", \"about\": \"of the rehearsal\", \"since\": $next}"

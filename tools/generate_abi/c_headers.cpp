@@ -44,22 +44,8 @@ std::string abi_prelude(const Description& d) {
         d.major, d.minor, d.oldest_minor);
 }
 
-// "    int32_t(HK_ABI* get)(a, b,\n                         c);", no line longer than kWidth where that is possible.
 std::string function_pointer(const Function& f) {
-    std::string line = fmt::format("    {}(HK_ABI* {})(", c_type(f.returns), f.name), result;
-    const std::string indent(line.size(), ' ');
-    if (f.parameters.empty()) return line + "void);\n";
-    for (std::size_t i = 0; i < f.parameters.size(); ++i) {
-        const bool last = i + 1 == f.parameters.size();
-        const std::string next = c_variable(f.parameters[i]) + (last ? ");" : ",");
-        if (i > 0 && line.size() + next.size() + 1 > kWidth) {
-            result += line + "\n";
-            line = indent + next;
-        } else {
-            line += (i > 0 ? " " : "") + next;
-        }
-    }
-    return result + line + "\n";
+    return prototype_lines(fmt::format("    {}(HK_ABI* {})", c_type(f.returns), f.name), f);
 }
 
 std::string comment_of(const Member& m) {
@@ -106,23 +92,15 @@ std::string item_text(const Description& d, const Item& item) {
     switch (item.kind) {
     case ItemKind::prelude: return abi_prelude(d);
     case ItemKind::constants:
-        for (const Constant& c : item.constants) {
-            s += since_begin(c.since);
-            const std::string line = fmt::format("#define {} {}", c.name, constant_value(item.name, c.value));
-            if (c.about.empty())
-                s += line + "\n";
-            else if (line.size() + c.about.size() + 4 <= kWidth)
-                s += fmt::format("{} // {}\n", line, c.about);
-            else
-                s += wrapped(c.about, "//") + line + "\n";
-            s += since_end(c.since);
-        }
+        for (const Constant& c : item.constants)
+            s += since_begin(c.since) + constant_line(item.name, c) + since_end(c.since);
         return s;
     case ItemKind::opaque: return s + fmt::format("typedef struct {0} {0};\n", item.name);
     case ItemKind::alias: return s + fmt::format("typedef {} {};\n", item.alias, item.name);
     case ItemKind::structure:
         return s + fmt::format("typedef struct {0} {{\n{1}}} {0};\n", item.name, members_of(item));
-    case ItemKind::table: break;
+    case ItemKind::table:
+    case ItemKind::function: break;
     }
     std::string declared;
     for (const std::string& name : item.declares) declared += fmt::format("struct {};\n", name);
@@ -141,6 +119,30 @@ std::string with_struct_tags(std::string text, const Item& item) {
 }
 
 } // namespace
+
+std::string prototype_lines(const std::string& begin, const Function& f) {
+    std::string line = begin + "(", result;
+    const std::string indent(line.size(), ' ');
+    if (f.parameters.empty()) return line + "void);\n";
+    for (std::size_t i = 0; i < f.parameters.size(); ++i) {
+        const bool last = i + 1 == f.parameters.size();
+        const std::string next = c_variable(f.parameters[i]) + (last ? ");" : ",");
+        if (i > 0 && line.size() + next.size() + 1 > kWidth) {
+            result += line + "\n";
+            line = indent + next;
+        } else {
+            line += (i > 0 ? " " : "") + next;
+        }
+    }
+    return result + line + "\n";
+}
+
+std::string constant_line(const std::string& type, const Constant& c) {
+    const std::string line = fmt::format("#define {} {}", c.name, constant_value(type, c.value));
+    if (c.about.empty()) return line + "\n";
+    if (line.size() + c.about.size() + 4 <= kWidth) return fmt::format("{} // {}\n", line, c.about);
+    return wrapped(c.about, "//") + line + "\n";
+}
 
 std::string since_begin(uint32_t since) {
     return since > 0 ? fmt::format("#if HK_TARGET_ABI_MINOR >= {}\n", since) : "";

@@ -8,13 +8,14 @@
 #include <stdexcept>
 
 namespace hekla::abi {
-namespace {
 
 using nlohmann::json;
 
-[[noreturn]] void fail(const std::string& where, const std::string& what) {
+void fail(const std::string& where, const std::string& what) {
     throw std::runtime_error(fmt::format("{}: {}", where, what));
 }
+
+namespace {
 
 // A parser of the small C subset in the description: TYPE NAME, TYPE NAME[SIZE], TYPE NAME(PARAMETERS).
 class Parser {
@@ -89,13 +90,22 @@ private:
         }
         if (peek() == "struct") word(); // every struct has a typedef of the same name
         t.base = word();
-        while (take('*')) ++t.pointers;
+        while (take('*')) {
+            ++t.pointers;
+            if (peek() != "const") continue;
+            t.const_pointer = true;
+            word();
+        }
         return t;
     }
 
     std::string_view text_;
     std::size_t at_ = 0;
 };
+
+} // namespace
+
+Variable declaration_of(std::string_view text) { return Parser(text).whole(); }
 
 const json& need(const json& object, const char* key, const std::string& where) {
     const auto found = object.find(key);
@@ -109,9 +119,19 @@ std::vector<std::string> texts(const json& object, const char* key) {
     return object.value(key, std::vector<std::string>());
 }
 
+json read_json(const std::filesystem::path& path) {
+    std::ifstream file(path);
+    if (!file) fail(path.string(), "cannot be read");
+    try {
+        return json::parse(file);
+    } catch (const std::exception& e) { fail(path.string(), e.what()); }
+}
+
+namespace {
+
 Member read_member(const json& j, const std::string& where) {
     Member m;
-    m.is = Parser(need(j, "is", where).get_ref<const std::string&>()).whole();
+    m.is = declaration_of(need(j, "is", where).get_ref<const std::string&>());
     m.about = text_of(j, "about");
     m.thread = text_of(j, "thread");
     m.lines = texts(j, "lines");
@@ -258,14 +278,6 @@ std::vector<Operation> read_operations(const json& all) {
     return result;
 }
 
-json read_json(const std::filesystem::path& path) {
-    std::ifstream file(path);
-    if (!file) fail(path.string(), "cannot be read");
-    try {
-        return json::parse(file);
-    } catch (const std::exception& e) { fail(path.string(), e.what()); }
-}
-
 } // namespace
 
 std::vector<std::string> Operation::visible() const {
@@ -354,8 +366,9 @@ std::string camel(std::string_view name) {
 }
 
 std::string c_type(const Type& type) {
-    return fmt::format("{}{}{}", type.is_const ? "const " : "", type.base,
-                       std::string(static_cast<std::size_t>(type.pointers), '*'));
+    const std::string last = type.const_pointer ? " const*" : "*";
+    return (type.is_const ? "const " : "") + type.base +
+           (type.pointers > 0 ? std::string(static_cast<std::size_t>(type.pointers - 1), '*') + last : "");
 }
 
 namespace {

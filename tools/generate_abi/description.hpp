@@ -10,11 +10,12 @@
 
 namespace hekla::abi {
 
-// "const hk_config*": a name, whether it is const, and the number of pointers.
+// "const hk_config*": a name, whether it is const, and its pointers.
 struct Type {
     std::string base;
     bool is_const = false;
     int pointers = 0;
+    bool const_pointer = false; // "const int32_t* const*": the pointer that the last one points to is const
 };
 
 struct Function;
@@ -48,7 +49,7 @@ struct Constant {
     uint32_t since = 0;
 };
 
-enum class ItemKind { prelude, constants, opaque, alias, structure, table };
+enum class ItemKind { prelude, constants, opaque, alias, structure, table, function };
 
 struct Item {
     ItemKind kind = ItemKind::structure;
@@ -114,6 +115,15 @@ struct Description {
     std::vector<Operation> operations;
 };
 
+// Reads one declaration: TYPE NAME, TYPE NAME[SIZE], TYPE NAME(PARAMETERS). Throws as read_description() does.
+Variable declaration_of(std::string_view text);
+[[noreturn]] void fail(const std::string& where, const std::string& what);
+// Return a key of an object: fail() without it, or nothing.
+const nlohmann::json& need(const nlohmann::json& object, const char* key, const std::string& where);
+std::string text_of(const nlohmann::json& object, const char* key);
+std::vector<std::string> texts(const nlohmann::json& object, const char* key);
+nlohmann::json read_json(const std::filesystem::path& path);
+
 // Throws std::runtime_error with the location of the error.
 Description read_description(const std::filesystem::path& repository);
 
@@ -129,6 +139,11 @@ std::string c_type(const Type& type);
 std::string c_variable(const Variable& variable);
 // Returns the C type without names: "void(HK_ABI*)(void*, hk_string)".
 std::string c_type_of(const Variable& variable);
+// Returns "BEGIN(a, b,\n      c);", with no line longer than 120 characters where that is possible.
+std::string prototype_lines(const std::string& begin, const Function& function);
+// Return the text of a define, and a text as a cell of a table of a page.
+std::string constant_line(const std::string& type, const Constant& constant);
+std::string cell(std::string text);
 // Return the lines around what C and C++ declare from a minor version on; nothing for 0.
 std::string since_begin(uint32_t since);
 std::string since_end(uint32_t since);
@@ -160,11 +175,14 @@ std::string page_name(const Header& header); // "graph.md", "draft-adapter.md"
 std::string operations_page(const std::vector<Operation>& operations);
 std::string index_page(const Description& description);
 
-// The layout for 64-bit pointers: every constant, struct, member and slot on a line.
+// The layout for 64-bit pointers: every constant, struct, member, slot and function on a line.
 std::string layout(const Description& description);
+// The same of `headers`, which use the types of `basis`. `api` and `origin` are parts of the first lines.
+std::string layout_of(const std::string& api, const std::string& origin, const std::vector<Header>& basis,
+                      const std::vector<Header>& headers);
 // Returns the incompatible changes from `golden` to `current`, one per line; empty if everything released is unchanged.
 std::string broken(const std::string& golden, const std::string& current);
-// C and C++ that compiles only where the headers have this layout.
+// C and C++ that compiles only where the headers of that API have this layout.
 std::string asserts(const std::string& golden);
 // The same for the Rust binding with the newest minor.
 std::string rust_asserts(const std::string& golden);

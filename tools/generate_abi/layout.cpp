@@ -41,6 +41,8 @@ std::vector<std::string> lines_of(const std::string& text) {
     return lines;
 }
 
+bool is_function(const std::string& type) { return type.find("(HK_ABI*)") != std::string::npos; }
+
 // One struct of a layout, or a line that is not a struct.
 struct Entry {
     std::string head; // "struct hk_string", "constant HK_OK"
@@ -91,17 +93,10 @@ std::string pointer_to(const std::string& type) {
     return type + "*";
 }
 
-} // namespace
-
-std::string layout(const Description& d) {
-    std::string s = fmt::format(
-        "# The plugin ABI {}.{} where pointers have 64 bits: constants, types, and of every struct its size and its "
-        "members\n"
-        "# (offset, size, @ the minor version that brought it, type, name).\n"
-        "# Made by tools/generate_abi from engine/plugin/abi.json. tests/abi/golden/ keeps those that were released.\n",
-        d.major, d.minor);
-    Known known;
-    for (const Header& h : d.headers) {
+// Returns the lines of the headers, and adds what they define.
+std::string lines_of_headers(const std::vector<Header>& headers, Known& known) {
+    std::string s;
+    for (const Header& h : headers) {
         s += fmt::format("# {}.h\n", h.name);
         for (const Item& item : h.items) {
             switch (item.kind) {
@@ -115,8 +110,9 @@ std::string layout(const Description& d) {
             case ItemKind::opaque: s += fmt::format("opaque {} -\n", item.name); break;
             case ItemKind::alias:
                 s += fmt::format("alias {} {}\n", item.name, item.alias);
-                known.types[item.name] = known.types.at(item.alias);
+                known.types[item.name] = is_function(item.alias) ? Extent{8, 8} : known.types.at(item.alias);
                 break;
+            case ItemKind::function: s += fmt::format("function {} {}\n", item.name, item.alias); break;
             case ItemKind::table:
                 s += fmt::format("interface {} {} {} {}{}\n", item.macro, item.id, item.name,
                                  item.by_host ? "host" : "plugin",
@@ -141,6 +137,25 @@ std::string layout(const Description& d) {
         }
     }
     return s;
+}
+
+} // namespace
+
+std::string layout_of(const std::string& api, const std::string& origin, const std::vector<Header>& basis,
+                      const std::vector<Header>& headers) {
+    Known known;
+    lines_of_headers(basis, known);
+    return fmt::format("# {} where pointers have 64 bits: constants, types, and of every struct its size and its "
+                       "members\n"
+                       "# (offset, size, @ the minor version that brought it, type, name).\n"
+                       "# Made by tools/generate_abi from {}\n",
+                       api, origin) +
+           lines_of_headers(headers, known);
+}
+
+std::string layout(const Description& d) {
+    return layout_of(fmt::format("The plugin ABI {}.{}", d.major, d.minor),
+                     "engine/plugin/abi.json. tests/abi/golden/ keeps those that were released.", {}, d.headers);
 }
 
 std::string first_sizes(const Description& d) {
@@ -190,25 +205,49 @@ std::string broken(const std::string& golden, const std::string& current) {
     return s;
 }
 
+namespace {
+
+// Returns the names of the headers of a layout, "hekla.h".
+std::vector<std::string> headers_of(const std::string& text) {
+    std::vector<std::string> headers;
+    std::istringstream in(text);
+    for (std::string line; std::getline(in, line);)
+        if (line.starts_with("# ") && line.ends_with(".h")) headers.push_back(line.substr(2));
+    return headers;
+}
+
+// Returns C and C++ that compiles only where the pointer to a function has the type.
+std::string same_type(const std::string& name, const std::string& pointer, const std::string& type) {
+    return fmt::format(
+        "#ifdef __cplusplus\nstatic_assert(std::is_convertible<decltype({1}), {2}>::value, \"{0} has another "
+        "type\");\n#else\n_Static_assert(_Generic({1}, {2}: 1, default: 0), \"{0} has another "
+        "type\");\n#endif\n",
+        name, pointer, type);
+}
+
+} // namespace
+
 std::string asserts(const std::string& golden) {
-    const std::size_t version = golden.find("ABI ");
-    const std::size_t dot = golden.find('.', version);
-    if (version == std::string::npos || dot == std::string::npos)
-        throw std::runtime_error("the layout names no version");
+    const bool of_host = golden.starts_with("# The host API ");
+    const std::size_t dot = golden.find('.');
+    if (dot == std::string::npos) throw std::runtime_error("the layout names no version");
     const std::string minor = golden.substr(dot + 1, golden.find(' ', dot) - dot - 1);
-    std::string s =
-        "// Compiles only where the headers have the layout that was released.\n"
-        "#include \"hekla/plugin/plugin.h\"\n\n"
-        "#ifdef __cplusplus\n"
-        "#include <type_traits>\n"
-        "#define HOLDS(what, text) static_assert(what, text)\n"
-        "#else\n"
-        "#define HOLDS(what, text) _Static_assert(what, text)\n"
-        "#endif\n"
-        "#define AT_OFFSET(structure, member, offset, size) \\\n"
-        "    HOLDS(offsetof(structure, member) == (offset) && sizeof(((structure*)0)->member) == (size), \\\n"
-        "          #structure \".\" #member \" has another offset\")\n"
-        "#define SAME_TEXT(a, b) (sizeof(a) == sizeof(b))\n\n";
+    std::string s = "// Compiles only where the headers have this layout.\n#include <stddef.h>\n";
+    if (of_host)
+        for (const std::string& header : headers_of(golden)) s += fmt::format("#include \"hekla/{}\"\n", header);
+    else
+        s += "#include \"hekla/plugin/plugin.h\"\n";
+    s += "\n"
+         "#ifdef __cplusplus\n"
+         "#include <type_traits>\n"
+         "#define HOLDS(what, text) static_assert(what, text)\n"
+         "#else\n"
+         "#define HOLDS(what, text) _Static_assert(what, text)\n"
+         "#endif\n"
+         "#define AT_OFFSET(structure, member, offset, size) \\\n"
+         "    HOLDS(offsetof(structure, member) == (offset) && sizeof(((structure*)0)->member) == (size), \\\n"
+         "          #structure \".\" #member \" has another offset\")\n"
+         "#define SAME_TEXT(a, b) (sizeof(a) == sizeof(b))\n\n";
     const auto since = [](const std::string& at) {
         return at == "0" ? "" : fmt::format("#if HK_TARGET_ABI_MINOR >= {}\n", at);
     };
@@ -225,16 +264,20 @@ std::string asserts(const std::string& golden) {
                                 : fmt::format("HOLDS({0} == {1}, \"{0} is not {1}\");\n", name, value);
             s += end(at);
         } else if (kind == "alias") {
-            s += fmt::format("HOLDS(sizeof({0}) == sizeof({1}) && ({0})-1 > 0, \"{0}\");\n", name, entry.rest);
+            s += is_function(entry.rest)
+                     ? same_type(name, fmt::format("*({}*)0", name), entry.rest)
+                     : fmt::format("HOLDS(sizeof({0}) == sizeof({1}) && ({0})-1 > 0, \"{0}\");\n", name, entry.rest);
+        } else if (kind == "function") {
+            s += same_type(name, "&" + name, entry.rest);
         } else if (kind == "interface") {
             std::string by;
             rest >> value >> type >> by >> at;
             at = at.empty() ? "0" : at.substr(1);
             s += since(at) + fmt::format("HOLDS(SAME_TEXT({0}, \"{1}\"), \"{0}\");\n", name, value) + end(at);
         } else if (kind == "struct") {
-            s += fmt::format(
-                "\n#if HK_TARGET_ABI_MINOR == {1}\nHOLDS(sizeof({0}) == {2}, \"{0} has another size\");\n#endif\n",
-                name, minor, entry.rest);
+            const std::string size =
+                fmt::format("HOLDS(sizeof({0}) == {1}, \"{0} has another size\");\n", name, entry.rest);
+            s += of_host ? "\n" + size : fmt::format("\n#if HK_TARGET_ABI_MINOR == {}\n{}#endif\n", minor, size);
             for (const std::string& line : entry.members) {
                 const Slot slot = slot_of(line);
                 s += since(slot.since) +

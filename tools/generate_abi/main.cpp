@@ -1,5 +1,5 @@
-// Generates everything that repeats the plugin ABI or the list of operations from engine/plugin/abi.json and
-// engine/graph/operations.json:
+// Generates everything that repeats the plugin ABI, the list of operations or the C API for host programs from
+// engine/plugin/abi.json, engine/graph/operations.json and engine/api/host_api.json:
 //   engine/include/hekla/plugin/*.h          the C headers
 //   plugins/sdk/operations.hpp               the operations for C++
 //   plugins/sdk/located_operations.h         the operations for C, with the place of each call
@@ -12,8 +12,16 @@
 //   engine/plugin/host/first_sizes.inc        minimum sizes of a plugin's data structs
 //   engine/plugin/trace/rules.inc, traced.inc rules and functions, for traces that report them
 //   engine/graph/operation_table.inc         the engine's table
+//   engine/include/hekla/*.h                 the C headers for host programs
+//   engine/include/hekla/options.hpp         option structs of C++ programs
+//   engine/api/host_api_layout.txt           every struct, member and function
+//   engine/api/call_fields.hpp               members by name, for captured calls
+//   engine/api/checks.hpp, struct_checks.cpp checks of structs that a host fills in
+//   engine/api/defaults.cpp                  hk_*_defaults
+//   docs/host_api.md                         the reference page
 // The results are committed; a test runs this again and fails if they differ.
 #include "description.hpp"
+#include "host_api.hpp"
 
 #include <fmt/format.h>
 #include <fstream>
@@ -49,7 +57,8 @@ std::string umbrella(const Description& d) {
     return s + "#include \"operations.h\"\n\n#endif\n";
 }
 
-std::vector<std::pair<fs::path, std::string>> files_of(const Description& d) {
+std::vector<std::pair<fs::path, std::string>> files_of(const fs::path& repository) {
+    const Description d = read_description(repository);
     std::vector<std::pair<fs::path, std::string>> files;
     const fs::path headers = "engine/include/hekla/plugin", pages = "plugins/reference";
     for (const Header& h : d.headers) {
@@ -76,6 +85,16 @@ std::vector<std::pair<fs::path, std::string>> files_of(const Description& d) {
     files.emplace_back("engine/plugin/trace/rules.inc", rule_table(d));
     files.emplace_back("engine/plugin/trace/traced.inc", traced_functions(d));
     files.emplace_back("engine/graph/operation_table.inc", engine_table(d.operations));
+    const HostApi api = read_host_api(repository);
+    const fs::path engine = "engine/api";
+    for (const HostHeader& h : api.headers) files.emplace_back("engine/include/hekla/" + h.name + ".h", host_header(h));
+    files.emplace_back("engine/include/hekla/options.hpp", host_cpp_options(api));
+    files.emplace_back(engine / "host_api_layout.txt", host_layout(api, d));
+    files.emplace_back(engine / "call_fields.hpp", host_call_fields(api));
+    files.emplace_back(engine / "checks.hpp", host_checks_header(api));
+    files.emplace_back(engine / "struct_checks.cpp", host_checks(api));
+    files.emplace_back(engine / "defaults.cpp", host_defaults(api));
+    files.emplace_back("docs/host_api.md", host_page(api));
     return files;
 }
 
@@ -83,7 +102,8 @@ int run(const std::vector<std::string>& a) {
     const std::string verb = a.empty() ? "" : a[0];
     if (verb == "write" && (a.size() == 2 || a.size() == 3)) {
         const fs::path out = a.back();
-        for (const auto& [path, text] : files_of(read_description(a[1]))) {
+        for (const auto& [path, text] : files_of(a[1])) {
+            if (fs::exists(out / path) && read(out / path) == text) continue; // so that nothing is compiled again
             fs::create_directories((out / path).parent_path());
             std::ofstream file(out / path, std::ios::binary);
             if (!(file << text).flush()) throw std::runtime_error((out / path).string() + " cannot be written");
@@ -100,7 +120,7 @@ int run(const std::vector<std::string>& a) {
     } else if (verb == "anchor" && a.size() == 2) {
         std::cout << anchor(read_description(a[1]));
     } else if (verb == "files" && a.size() == 2) {
-        for (const auto& [path, text] : files_of(read_description(a[1]))) std::cout << path.string() << "\n";
+        for (const auto& [path, text] : files_of(a[1])) std::cout << path.string() << "\n";
     } else {
         std::cerr << kUsage;
         return 2;

@@ -11,11 +11,6 @@ namespace {
 constexpr const char* kPagesNotice = "<!-- Made by tools/generate_abi from engine/plugin/abi.json and "
                                      "engine/graph/operations.json. Edit those instead. -->\n";
 
-std::string cell(std::string text) {
-    for (std::size_t at = 0; (at = text.find('|', at)) != std::string::npos; at += 2) text.insert(at, "\\");
-    return text;
-}
-
 // Turns "[graph.3]" into a link to the rule.
 std::string linked(const Description& d, const std::string& text) {
     std::string s = text;
@@ -63,6 +58,11 @@ std::string tests_of(const Rule& r) {
 }
 } // namespace
 
+std::string cell(std::string text) {
+    for (std::size_t at = 0; (at = text.find('|', at)) != std::string::npos; at += 2) text.insert(at, "\\");
+    return text;
+}
+
 std::string page_name(const Header& h) { return fmt::format("{}{}.md", h.draft ? "draft-" : "", h.name); }
 
 std::string page(const Description& d, const Header& whole) {
@@ -81,7 +81,8 @@ std::string page(const Description& d, const Header& whole) {
     }
     for (const Item& item : h.items) {
         switch (item.kind) {
-        case ItemKind::prelude: break;
+        case ItemKind::prelude:
+        case ItemKind::function: break;
         case ItemKind::constants:
             s += fmt::format("\n## {}\n\n| constant | value | |\n| --- | --- | --- |\n",
                              item.about.empty() ? "Constants" : item.about);

@@ -85,7 +85,8 @@ std::string rust_bindings(const Description& d) {
             if (item.kind != ItemKind::prelude) s += "\n";
             if (!item.about.empty()) s += wrapped(item.about, item.kind == ItemKind::constants ? "//" : "///");
             switch (item.kind) {
-            case ItemKind::prelude: break;
+            case ItemKind::prelude:
+            case ItemKind::function: break;
             case ItemKind::constants:
                 for (const Constant& c : item.constants) {
                     const std::string type = item.name == "size"   ? "usize"

@@ -71,7 +71,8 @@ std::string zig_bindings(const Description& d) {
             if (item.kind != ItemKind::prelude) s += "\n";
             if (!item.about.empty()) s += wrapped(item.about, "//");
             switch (item.kind) {
-            case ItemKind::prelude: break;
+            case ItemKind::prelude:
+            case ItemKind::function: break;
             case ItemKind::constants:
                 for (const Constant& c : item.constants) {
                     const std::string value = item.name == "text" ? fmt::format("\"{}\"", c.value) : c.value;

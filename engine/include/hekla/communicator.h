@@ -8,6 +8,9 @@
 //     hk_communicators_destroy(ranks, 2);             // after both threads have returned
 //
 // A host may fill hk_communicator itself, with sockets or a library of a cluster.
+//
+// Made by tools/generate_abi from engine/api/host_api.json. Edit that instead.
+// clang-format off
 #ifndef HEKLA_COMMUNICATOR_H
 #define HEKLA_COMMUNICATOR_H
 
@@ -42,22 +45,24 @@ typedef struct hk_communicator {
     int32_t reserved;
     // Passed to the functions.
     void* user;
-    // Begins exchange `number` with all ranks: `parts` has one entry per rank. Every rank begins the same exchanges in
-    // the same order, with sizes that match. `parts` is read during the call; the bytes that it points to stay as they
-    // are until the exchange is done. Errors: a code of hekla/plugin/error.h, and a message in `why`, which stays valid
-    // until the next call.
+    // Begins exchange `number` with all ranks: `parts` has one entry per rank. Every rank begins the same exchanges
+    // in the same order, with sizes that match. `parts` is read during the call; the bytes that it points to stay as
+    // they are until the exchange is done. Errors: a code of hekla/plugin/error.h, and a message in `why`, which
+    // stays valid until the next call. Required.
     int32_t(HK_ABI* begin)(void* user, uint64_t number, const hk_exchange_part* parts, hk_string* why);
     // Sets `done` to 1 when exchange `number` is done; afterwards that number is not asked for again. Otherwise sets
-    // `lost` to a rank that will not take part any more, or to -1; `why` is then the reason that this rank gave when it
-    // ended, and empty if it disappeared. All ranks are told the same. Returns at once. Errors: as begin.
+    // `lost` to a rank that will not take part any more, or to -1; `why` is then the reason that this rank gave when
+    // it ended, and empty if it disappeared. All ranks are told the same. Returns at once. Errors: as begin.
+    // Required.
     int32_t(HK_ABI* test)(void* user, uint64_t number, int32_t* done, int32_t* lost, hk_string* why);
-    // Tells the other ranks that this one ends, and why. No function is called afterwards. [once]
+    // Tells the other ranks that this one ends, and why. No function is called afterwards. [once] Required.
     void(HK_ABI* fail)(void* user, hk_string why);
 } hk_communicator;
 
 // Fills in `count` communicators, for as many threads of this process. Errors: HK_INVALID_ARGUMENT if `count` is 0 or
 // above 1024. [any-thread]
 HK_EXPORT int32_t hk_communicators_create(uint32_t count, hk_communicator* communicators, hk_error* error);
+
 // Frees what hk_communicators_create filled in, after no thread uses it any more. [any-thread]
 HK_EXPORT void hk_communicators_destroy(hk_communicator* communicators, uint32_t count);
 

@@ -10,6 +10,9 @@
 //     options.vulkan = &wrapped;                                   // then hk_context_create
 //     ...
 //     hk_device_release(context, 1000000000, error);               // before vkDestroyDevice
+//
+// Made by tools/generate_abi from engine/api/host_api.json. Edit that instead.
+// clang-format off
 #ifndef HEKLA_DEVICE_H
 #define HEKLA_DEVICE_H
 
@@ -31,6 +34,7 @@ typedef struct hk_context {
 
 // A Vulkan function of unknown type (PFN_vkVoidFunction).
 typedef void(HK_ABI* hk_vulkan_function)(void);
+
 // vkGetInstanceProcAddr.
 typedef hk_vulkan_function(HK_ABI* hk_get_instance_proc_addr)(void* instance, const char* name);
 
@@ -77,7 +81,7 @@ typedef struct hk_device_requirement {
 } hk_device_requirement;
 
 // Which queue Hekla should get.
-#define HK_QUEUE_ASYNC ((int32_t)0)  // a compute family without graphics: runs in parallel with the host's drawing
+#define HK_QUEUE_ASYNC ((int32_t)0) // a compute family without graphics: runs in parallel with the host's drawing
 #define HK_QUEUE_SECOND ((int32_t)1) // another queue of the graphics family
 #define HK_QUEUE_SHARED ((int32_t)2) // the only queue: submits alternate with the host's, under its lock
 
@@ -102,21 +106,26 @@ typedef struct hk_queue_advice {
 // Queries what Hekla needs on a physical device. Errors: HK_UNSUPPORTED names what the device lacks. [any-thread]
 HK_EXPORT int32_t hk_device_requirements_create(const hk_physical_device* physical, hk_device_requirements* out,
                                                 hk_error* error);
+
 // Destroys the requirements, and frees what hk_device_requirements_merge added: to be called after vkCreateDevice.
 // [any-thread]
 HK_EXPORT void hk_device_requirements_destroy(hk_device_requirements requirements);
+
 // Returns the number of requirements; 0 for an invalid handle. [any-thread]
 HK_EXPORT uint64_t hk_device_requirements_count(hk_device_requirements requirements);
+
 // Describes one requirement; the required ones come first. [any-thread]
 HK_EXPORT int32_t hk_device_requirements_get(hk_device_requirements requirements, uint64_t index,
                                              hk_device_requirement* out, hk_error* error);
+
 // Describes the queue to create for Hekla. [any-thread]
 HK_EXPORT int32_t hk_device_requirements_queue(hk_device_requirements requirements, hk_queue_advice* out,
                                                hk_error* error);
+
 // Adds the required features and extensions to a VkDeviceCreateInfo; with `optional` nonzero, also those that Hekla
-// would use. A bit is set where a structure of the chain has it; a structure is added only where none has. The chain's
-// structures are written to; pEnabledFeatures and the list of extensions become copies. Queues are left to the host.
-// What is added is valid until hk_device_requirements_destroy. One thread at a time per `requirements`
+// would use. A bit is set where a structure of the chain has it; a structure is added only where none has. The
+// chain's structures are written to; pEnabledFeatures and the list of extensions become copies. Queues are left to
+// the host. What is added is valid until hk_device_requirements_destroy. One thread at a time per `requirements`
 HK_EXPORT int32_t hk_device_requirements_merge(hk_device_requirements requirements, int32_t optional,
                                                void* device_create_info, hk_error* error);
 
@@ -131,7 +140,7 @@ typedef struct hk_memory_range {
     uint64_t memory;
     // Offset of the part, in bytes: a multiple of 65536.
     uint64_t offset;
-    // Size of the part, in bytes, above 0.
+    // Size of the part, in bytes, above 0. Required.
     uint64_t bytes;
     // Host address of the byte at `offset`; null: not mapped.
     void* mapped;
@@ -158,32 +167,32 @@ typedef struct hk_vulkan_device {
     uint32_t queue_family;
     // Zero.
     uint32_t reserved;
-    // VkDeviceCreateInfo that the device was created with, its chain included: features that are not enabled there are
-    // not used. Read only during hk_context_create. Required.
+    // VkDeviceCreateInfo that the device was created with, its chain included: features that are not enabled there
+    // are not used. Read only during hk_context_create. Required.
     const void* device_create_info;
     // Passed to lock_queue and unlock_queue. May be null.
     void* user;
     // Locks the queue, for every use by Hekla. Needed where other threads use the queue; session threads do too while
-    // they prepare. Called by threads that call Hekla and by session threads, never while Hekla waits for another lock.
-    // Null together with unlock_queue (default): the queue is not shared.
+    // they prepare. Called by threads that call Hekla and by session threads, never while Hekla waits for another
+    // lock. Null together with unlock_queue (default): the queue is not shared.
     void(HK_ABI* lock_queue)(void* user);
     // Unlocks the queue.
     void(HK_ABI* unlock_queue)(void* user);
     // VkPipelineCache for all pipelines, saved by the host; 0 means one of Hekla's own. Not one that was created with
     // VK_PIPELINE_CACHE_CREATE_EXTERNALLY_SYNCHRONIZED_BIT.
     uint64_t pipeline_cache;
-    // Parts of device memory that hold all of Hekla's buffers: vkAllocateMemory is not called, and what does not fit is
-    // HK_OUT_OF_MEMORY. At least one must be mapped. Copied. Null (default): Hekla allocates.
+    // Parts of device memory that hold all of Hekla's buffers: vkAllocateMemory is not called, and what does not fit
+    // is HK_OUT_OF_MEMORY. At least one must be mapped. Copied. Null (default): Hekla allocates.
     const hk_memory_range* memory_ranges;
     // Number of memory_ranges.
     uint64_t memory_range_count;
 } hk_vulkan_device;
 
 // Ends all calls and sessions of the context and releases its device, within `nanoseconds`: afterwards no Vulkan
-// function is called, whatever is done with the context, and vkDestroyDevice may follow. A call on another thread ends
-// as if its stop callback had ended it. Succeeds where the device was released before, and where there is none. Errors:
-// HK_CANCELLED: the time was too short; nothing is lost, call it again. HK_FAILED_PRECONDITION: called from a callback
-// of the context. [any-thread]
+// function is called, whatever is done with the context, and vkDestroyDevice may follow. A call on another thread
+// ends as if its stop callback had ended it. Succeeds where the device was released before, and where there is none.
+// Errors: HK_CANCELLED: the time was too short; nothing is lost, call it again. HK_FAILED_PRECONDITION: called from a
+// callback of the context. [any-thread]
 HK_EXPORT int32_t hk_device_release(hk_context context, uint64_t nanoseconds, hk_error* error);
 
 #ifdef __cplusplus

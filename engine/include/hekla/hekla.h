@@ -4,16 +4,19 @@
 //  * Strings are UTF-8, pointer and size. They are borrowed: the caller's stay valid until the call returns.
 //  * A function that can fail returns HK_OK or another code of hekla/plugin/error.h, and fills `error`, which may be
 //    null. Outputs are not changed on error.
-//  * Set struct_size of every struct to its sizeof, and all members that you do not use to zero. Arguments are checked
-//    by the call that gets them; the message names the member, its value and what was expected.
-//  * Nothing is printed, nothing exits or aborts, no signal handler or locale is changed, and no file is written unless
-//    an option names it.
-//  * Callbacks of a call run on the calling thread, during the call. They may use other contexts. A second call on the
-//    same context is refused while one runs.
+//  * Set struct_size of every struct to its sizeof, and all members that you do not use to zero. Arguments are
+//    checked by the call that gets them; the message names the member, its value and what was expected.
+//  * Nothing is printed, nothing exits or aborts, no signal handler or locale is changed, and no file is written
+//    unless an option names it.
+//  * Callbacks of a call run on the calling thread, during the call. They may use other contexts. A second call on
+//    the same context is refused while one runs.
 //  * Thread tags: [any-thread] functions may be called from any thread, several at once. "One call per context at a
 //    time" means that another call on the same context returns HK_FAILED_PRECONDITION meanwhile.
 //
 // Version 0: this header may still change until 1.0.
+//
+// Made by tools/generate_abi from engine/api/host_api.json. Edit that instead.
+// clang-format off
 #ifndef HEKLA_HEKLA_H
 #define HEKLA_HEKLA_H
 
@@ -28,22 +31,26 @@ extern "C" {
 
 // Creates an error object, owned by the caller. Returns null without memory. [any-thread]
 HK_EXPORT hk_error* hk_error_create(void);
+
 // Destroys an error object; null is allowed. [any-thread]
 HK_EXPORT void hk_error_destroy(hk_error* error);
+
 // Returns the code of the last failed call that was given `error`. [any-thread]
 HK_EXPORT int32_t hk_error_code(const hk_error* error);
+
 // Returns the message of the last failed call that was given `error`. Valid until `error` is used or destroyed.
 // [any-thread]
 HK_EXPORT hk_string hk_error_message(const hk_error* error);
 
 // Returns the version of the library, "0.1.0". Static. [any-thread]
 HK_EXPORT hk_string hk_version(void);
-// Returns the folder of Hekla's own plugins, for hk_context_options.plugin_folders: hekla/plugins next to libhekla.so,
-// or "" if that folder does not exist. Static. [any-thread]
+
+// Returns the folder of Hekla's own plugins, for hk_context_options.plugin_folders: hekla/plugins next to
+// libhekla.so, or "" if that folder does not exist. Static. [any-thread]
 HK_EXPORT hk_string hk_plugin_folder(void);
 
 // Which device a context uses.
-#define HK_DEVICE_OWN ((int32_t)0)     // one that Hekla creates
+#define HK_DEVICE_OWN ((int32_t)0) // one that Hekla creates
 #define HK_DEVICE_WRAPPED ((int32_t)1) // the host's: hk_context_options.vulkan
 #define HK_DEVICE_NONE ((int32_t)2) // none: models are described and planned, and run by the interpreter (`reference`)
 // An own device that the first call which needs it creates, after everything that can be checked without a device was
@@ -52,14 +59,14 @@ HK_EXPORT hk_string hk_plugin_folder(void);
 
 // Where plugins describe their graphs. In a child process (hekla-describe), a plugin that crashes, hangs, throws or
 // takes too much memory becomes an error that names it, and the context does not use it again.
-#define HK_DESCRIBE_AUTOMATIC ((int32_t)0)  // plugins of hk_plugin_folder() in this process, all others in a child
-#define HK_DESCRIBE_CHILD ((int32_t)1)      // all in a child process
+#define HK_DESCRIBE_AUTOMATIC ((int32_t)0) // plugins of hk_plugin_folder() in this process, all others in a child
+#define HK_DESCRIBE_CHILD ((int32_t)1) // all in a child process
 #define HK_DESCRIBE_IN_PROCESS ((int32_t)2) // all in this process, for hosts that must not start processes
 
 // A cache of compiled and measured data, kept by the host. An entry's name contains everything that the entry depends
 // on (device, driver, version), and an entry contains its own checksum. So entries may be kept anywhere, copied to
-// another machine, or shipped. The functions are called by any thread that calls Hekla and by session threads, several
-// at once.
+// another machine, or shipped. The functions are called by any thread that calls Hekla and by session threads,
+// several at once.
 typedef struct hk_cache {
     // sizeof(hk_cache).
     uint32_t struct_size;
@@ -83,8 +90,8 @@ typedef struct hk_allocator {
     uint32_t reserved;
     // Passed to the functions. May be null.
     void* user;
-    // Returns `bytes` bytes at a multiple of `alignment`, a power of two. Null: the allocation is refused, and the call
-    // that needed it fails with HK_OUT_OF_MEMORY. Required.
+    // Returns `bytes` bytes at a multiple of `alignment`, a power of two. Null: the allocation is refused, and the
+    // call that needed it fails with HK_OUT_OF_MEMORY. Required.
     void*(HK_ABI* allocate)(void* user, uint64_t bytes, uint64_t alignment);
     // Frees memory of `allocate`, with the size and alignment that it was allocated with. Required.
     void(HK_ABI* release)(void* user, void* memory, uint64_t bytes, uint64_t alignment);
@@ -153,10 +160,10 @@ typedef struct hk_context_options {
     // Zero.
     int32_t reserved2;
     // Runs sessions on the host's threads. Hekla starts no thread; when a session has something to do it calls this
-    // function, and the host calls run(data) once, soon, on any thread, after this function has returned. One job runs
-    // until the session waits; it needs 8 MiB of stack. `user` is the one above. Called while no lock is held, on
-    // threads that call functions of session.h and on threads of jobs. A job of a destroyed session does nothing. Null
-    // (default): sessions have threads, or see no_threads.
+    // function, and the host calls run(data) once, soon, on any thread, after this function has returned. One job
+    // runs until the session waits; it needs 8 MiB of stack. `user` is the one above. Called while no lock is held,
+    // on threads that call functions of session.h and on threads of jobs. A job of a destroyed session does nothing.
+    // Null (default): sessions have threads, or see no_threads.
     void(HK_ABI* job)(void* user, void(HK_ABI* run)(void* data), void* data);
     // Called on the thread that enters (entered is not 0) or leaves a function of a plugin in this process, so that a
     // program can name the plugin when it crashes. `library` is a path. May be null; must work until the context is
@@ -166,6 +173,7 @@ typedef struct hk_context_options {
 
 // Creates a context. Errors: a device that cannot be used; plugins that cannot be read. [any-thread]
 HK_EXPORT int32_t hk_context_create(const hk_context_options* options, hk_context* out, hk_error* error);
+
 // Destroys a context. A call that runs on another thread is told to stop, and is waited for. [any-thread], not from a
 // callback of the context
 HK_EXPORT void hk_context_destroy(hk_context context);
@@ -195,8 +203,9 @@ typedef struct hk_context_callbacks {
     void(HK_ABI* unlock_queue)(void* user);
 } hk_context_callbacks;
 
-// Replaces the callbacks, and returns when no old one runs any more. Errors, without any change: a member is null and
-// the context was made with it, or the other way round; called from a callback. [any-thread], also during calls
+// Replaces the callbacks, and returns when no old one runs any more. Errors: a member is null and the context was
+// made with it, or the other way round; called from a callback. Nothing is changed then. [any-thread], also during
+// calls
 HK_EXPORT int32_t hk_context_replace_callbacks(hk_context context, const hk_context_callbacks* callbacks,
                                                hk_error* error);
 
@@ -261,8 +270,8 @@ typedef struct hk_train_step {
     double seconds;
     // Tokens of the step divided by `seconds`.
     double tokens_per_second;
-    // Floating-point operations per second as a fraction of the device's measured peak, 0 to 1; 0: not known. The peak
-    // is that of float32, or of the matrix units if the run trains in 16 bits on them.
+    // Floating-point operations per second as a fraction of the device's measured peak, 0 to 1; 0 means not known.
+    // The peak is that of float32, or of the matrix units if the run trains in 16 bits on them.
     double share_of_peak;
     // Estimated time until the last step, in seconds, without evaluations.
     double remaining_seconds;
@@ -335,13 +344,13 @@ typedef struct hk_train_options {
     // Asked during preparation, after every step and while a batch is awaited. Nonzero ends the training: after the
     // first step with a checkpoint that can be resumed, before it as stopped after 0 steps. May be null.
     int32_t(HK_ABI* stop)(void* user);
-    // Called when the training has stopped and saved its state while a plugin in this process does not return; `plugin`
-    // names it. A program may exit here; if this returns, the call waits for the plugin. May be null.
+    // Called when the training has stopped and saved its state while a plugin in this process does not return;
+    // `plugin` names it. A program may exit here; if this returns, the call waits for the plugin. May be null.
     void(HK_ABI* abandoned)(void* user, hk_string plugin);
     // This rank's end of a training by several ranks: each calls hk_train, in a thread or process of its own, with a
-    // context of its own and the same recipe. Rank 0 reports to `step`, `evaluation` and `message`, asks `stop`, and is
-    // the only one that uses the output folder; the calls of the others return when it has ended. If a rank fails, all
-    // calls return an error that names it. Not for sessions. Null: trains alone.
+    // context of its own and the same recipe. Rank 0 reports to `step`, `evaluation` and `message`, asks `stop`, and
+    // is the only one that uses the output folder; the calls of the others return when it has ended. If a rank fails,
+    // all calls return an error that names it. Not for sessions. Null (default): trains alone.
     const hk_communicator* communicator;
 } hk_train_options;
 
@@ -359,8 +368,8 @@ typedef struct hk_train_result {
     double best_evaluation;
 } hk_train_result;
 
-// Trains until the recipe's last step, or until `stop` returns nonzero. Resumes where the output folder has a complete
-// checkpoint. `result` may be null. [any-thread], one call per context at a time
+// Trains until the recipe's last step, or until `stop` returns nonzero. Resumes where the output folder has a
+// complete checkpoint. `result` may be null. [any-thread], one call per context at a time
 HK_EXPORT int32_t hk_train(hk_context context, const hk_train_options* options, hk_train_result* result,
                            hk_error* error);
 
@@ -392,14 +401,14 @@ typedef struct hk_evaluate_options {
     uint64_t adapter_count;
     // Takes, once, how the recipe's [combine] weighs adapters, as a JSON object: {"sites": [{"site": "layer.0.attn",
     // "of": ["a", "b"], "decoder": false, "mean": [0.3, 0.7]}], "rows": [{"tokens": ["a ", "text"], "decoder_tokens":
-    // [], "weights": [[[0.2, 0.8], [0.4, 0.6]]]}]}: at each site the mean over all tokens that are not padding; of some
-    // rows the weights by site, token and adapter (one token where they are of whole rows). Not called where nothing is
-    // weighed. Null (default): not computed.
+    // [], "weights": [[[0.2, 0.8], [0.4, 0.6]]]}]}: at each site the mean over all tokens that are not padding; of
+    // some rows the weights by site, token and adapter (one token where they are of whole rows). Not called where
+    // nothing is weighed. Null (default): not computed.
     void(HK_ABI* routing)(void* user, hk_string json);
 } hk_evaluate_options;
 
-// Evaluates the newest checkpoint of the recipe's run on data with known answers. [any-thread], one call per context at
-// a time
+// Evaluates the newest checkpoint of the recipe's run on data with known answers. [any-thread], one call per context
+// at a time
 HK_EXPORT int32_t hk_evaluate(hk_context context, const hk_evaluate_options* options, hk_error* error);
 
 // What to predict, and who takes the results: either texts, or a file of rows.
@@ -412,7 +421,7 @@ typedef struct hk_predict_options {
     hk_string model;
     // Rows that are computed together; 0 means 8.
     int64_t batch;
-    // Longest row, in tokens; longer rows are cut. 0 means the length that the model was trained with.
+    // Longest row, in tokens; longer rows are cut; 0 means the length that the model was trained with.
     int64_t length;
     // Texts to predict, instead of `file`. May be null.
     const hk_string* texts;
@@ -424,20 +433,21 @@ typedef struct hk_predict_options {
     hk_string file;
     // Format of `file`: "csv", "tsv", "jsonl". "" (default): by the name of the file.
     hk_string format;
-    // Which column of the file each column of the model is: "text=sentence". Null (default): columns of the same name.
+    // Which column of the file each column of the model is: "text=sentence". Null (default): columns of the same
+    // name.
     const hk_string* columns;
     // Number of columns.
     uint64_t column_count;
     // Passed to `row`. May be null.
     void* user;
-    // Takes the prediction of one row as a JSON object: {"label": 1, "label_name": "positive", "probabilities": [...]}.
-    // Rows come in any order. Nonzero ends the call with HK_CANCELLED. Required.
+    // Takes the prediction of one row as a JSON object: {"label": 1, "label_name": "positive", "probabilities":
+    // [...]}. Rows come in any order. Nonzero ends the call with HK_CANCELLED. Required.
     int32_t(HK_ABI* row)(void* user, uint64_t row, hk_string json);
     // Called now and then while `file` is read, and between batches; nonzero ends the call with HK_CANCELLED. May be
     // null.
     int32_t(HK_ABI* stop)(void* user);
-    // Trained adapters on the model, as hk_generate_options.adapters; with only one from a run, its head, objective and
-    // labels are used. Null (default): none.
+    // Trained adapters on the model, as hk_generate_options.adapters; with only one from a run, its head, objective
+    // and labels are used. Null (default): none.
     const hk_string* adapters;
     // Number of adapters.
     uint64_t adapter_count;
@@ -445,6 +455,7 @@ typedef struct hk_predict_options {
 
 // Sets struct_size and the defaults: everything else zero. [any-thread]
 HK_EXPORT void hk_predict_defaults(hk_predict_options* options);
+
 // Predicts with a trained model. [any-thread], one call per context at a time
 HK_EXPORT int32_t hk_predict(hk_context context, const hk_predict_options* options, hk_error* error);
 
@@ -458,7 +469,7 @@ typedef struct hk_generate_options {
     hk_string model;
     // Prompts, one text each; for an encoder-decoder, what its encoder reads. Null: see prompt_count.
     const hk_string* prompts;
-    // Number of prompts. 0 means one row that begins with the tokenizer's first token (not for encoder-decoders).
+    // Number of prompts; 0 means one row that begins with the tokenizer's first token (not for encoder-decoders).
     uint64_t prompt_count;
     // Most tokens to generate per row, 1 or more. Default 128.
     int64_t max_new_tokens;
@@ -478,8 +489,8 @@ typedef struct hk_generate_options {
     uint64_t seed;
     // Nonzero: computed by the float64 interpreter on the CPU. Default 0: on the device.
     int32_t reference;
-    // Nonzero (default): a row that fills the model's context continues with the last half of it (not with beams).
-    // 0: more tokens than the context holds are an error before anything is generated.
+    // Nonzero (default): a row that fills the model's context continues with the last half of it (not with beams). 0:
+    // more tokens than the context holds are an error before anything is generated.
     int32_t slide_context;
     // Passed to the callbacks. May be null.
     void* user;
@@ -488,14 +499,14 @@ typedef struct hk_generate_options {
     // Called before each part of the prompts (up to some hundred tokens of a row), and then before tokens are chosen:
     // before every one that the host chooses (beams, `reference`, repetition_penalty, no_repeat_ngram_size, a model
     // with dozens of ids that end a text or are suppressed); otherwise before as many as the device chooses at once,
-    // which take about 15 ms together, or before one that takes longer. Nonzero ends the call with the text so far. May
-    // be null.
+    // which take about 15 ms together, or before one that takes longer. Nonzero ends the call with the text so far.
+    // May be null.
     int32_t(HK_ABI* stop)(void* user);
     // How weight matrices, and the keys and values of past tokens, are stored on the device: 0 float32 (default), 1
     // float16, 2 bfloat16 (half the memory).
     int32_t weights;
-    // Nonzero: `text` gets each prompt first. Default 0. Encoder-decoders ignore it, as they do not continue the
-    // prompt.
+    // Nonzero: `text` gets each prompt first. Encoder-decoders ignore it, as they do not continue the prompt. Default
+    // 0.
     int32_t echo_prompt;
     // Trained adapters on the model, "NAME=FOLDER" or "NAME=FOLDER:SCALE": the folders of runs, of PEFT or of
     // AdapterHub; SCALE multiplies what the adapter adds. Keys of a recipe's [combine] among them choose how they act
@@ -509,21 +520,22 @@ typedef struct hk_generate_options {
     // Null (default): all adapters act on all prompts.
     const hk_string* prompt_adapters;
     // Slots for LoRA adapters, 1 or more, of which every prompt uses one or none, and which a session can fill and
-    // choose while it generates (hk_session_adapter_put). `adapters` are in the first of them. 0 (default): none; each
-    // of `adapters` has memory of its own. An exported file has the slots that it was exported with (`hekla export
-    // --adapter-slots`): this, and the next two unless they are 0 and "", are the same.
+    // choose while it generates (hk_session_adapter_put). `adapters` are in the first of them. 0 (default): none;
+    // each of `adapters` has memory of its own. An exported file has the slots that it was exported with (`hekla
+    // export --adapter-slots`): this, and the next two unless they are 0 and "", are the same.
     int32_t adapter_slots;
-    // Rank of the slots: the largest that an adapter may have. 0 (default): that of `adapters`, or 16 without any.
+    // Rank of the slots: the largest that an adapter may have; 0 (default) means that of `adapters`, or 16 without
+    // any.
     int32_t adapter_rank;
-    // Modules that have slots: ends of their names with commas between them ("c_attn,c_proj"), or "all-linear": all of
-    // the body. "" (default): those of `adapters`, or "all-linear" without any.
+    // Modules that have slots: ends of their names with commas between them ("c_attn,c_proj"), or "all-linear": all
+    // of the body. "" (default): those of `adapters`, or "all-linear" without any.
     hk_string adapter_targets;
     // Not "": each prompt is a JSON list of messages, [{"role": "user", "content": "Hello"}], which a chat template
     // writes as text, and the answer of the assistant ends at the end of its turn. "auto": the model's own template
-    // (chat_template.jinja, or "chat_template" of tokenizer_config.json); otherwise a file with one, or chatml, llama2,
-    // llama3, zephyr, mistral, gemma, phi3 or alpaca. Default "": prompts are texts.
+    // (chat_template.jinja, or "chat_template" of tokenizer_config.json); otherwise a file with one, or chatml,
+    // llama2, llama3, zephyr, mistral, gemma, phi3 or alpaca. "" (default): prompts are texts.
     hk_string chat_template;
-    // The date that the template prints where it asks for one (Llama 3.2), "2026-01-31"; "" (default): now.
+    // The date that the template prints where it asks for one (Llama 3.2), "2026-01-31". "" (default): now.
     hk_string chat_date;
 } hk_generate_options;
 
@@ -547,15 +559,16 @@ typedef struct hk_generate_result {
 
 // Sets struct_size and the defaults: 128 new tokens, temperature 1, slide_context, everything else off. [any-thread]
 HK_EXPORT void hk_generate_defaults(hk_generate_options* options);
+
 // Generates text. `result` may be null. [any-thread], one call per context at a time
 HK_EXPORT int32_t hk_generate(hk_context context, const hk_generate_options* options, hk_generate_result* result,
                               hk_error* error);
 
 // How the tokens of a row become one vector.
-#define HK_POOLING_NONE ((int32_t)0)  // not: every token has its own
+#define HK_POOLING_NONE ((int32_t)0) // not: every token has its own
 #define HK_POOLING_FIRST ((int32_t)1) // the vector of the first token ([CLS])
-#define HK_POOLING_LAST ((int32_t)2)  // the vector of the last token
-#define HK_POOLING_MEAN ((int32_t)3)  // the mean over all tokens
+#define HK_POOLING_LAST ((int32_t)2) // the vector of the last token
+#define HK_POOLING_MEAN ((int32_t)3) // the mean over all tokens
 // as the model has it: the modules of a folder of sentence-transformers (modules.json: pooling, dense layers,
 // normalization); of any other model, and of any other port than "hidden", the mean
 #define HK_POOLING_MODEL ((int32_t)4)
@@ -571,7 +584,7 @@ typedef struct hk_embed_options {
     hk_string model;
     // Named output of the network: "hidden", "layer.3.hidden", "pooled". "" means "hidden".
     hk_string port;
-    // HK_POOLING_*. Default HK_POOLING_MODEL (hk_embed_defaults).
+    // HK_POOLING_*. Default HK_POOLING_MODEL.
     int32_t pooling;
     // Zero.
     int32_t reserved;
@@ -592,17 +605,18 @@ typedef struct hk_embed_options {
     hk_string fields_file;
     // Passed to `row`. May be null.
     void* user;
-    // Takes the values of one row, row-major, with `rank` dimensions: [D], [T, D] without pooling, or the port's own. A
-    // port that does not depend on rows ("embedding.weight") comes once, whole. Rows of similar length come together,
-    // so `row` is not in order. All pointers are valid during the callback. Nonzero ends the call with HK_CANCELLED.
-    // Required.
+    // Takes the values of one row, row-major, with `rank` dimensions: [D], [T, D] without pooling, or the port's own.
+    // A port that does not depend on rows ("embedding.weight") comes once, whole. Rows of similar length come
+    // together, so `row` is not in order. All pointers are valid during the callback. Nonzero ends the call with
+    // HK_CANCELLED. Required.
     int32_t(HK_ABI* row)(void* user, uint64_t row, const float* values, const int64_t* dims, uint32_t rank);
     // Trained adapters on the model, as hk_generate_options.adapters. Null (default): none.
     const hk_string* adapters;
     // Number of adapters.
     uint64_t adapter_count;
-    // Name of the text that a folder of sentence-transformers has before every text (config_sentence_transformers.json:
-    // "query", "document", ...), with HK_POOLING_MODEL. "" (default): that of its default_prompt_name, or none.
+    // Name of the text that a folder of sentence-transformers has before every text
+    // (config_sentence_transformers.json: "query", "document", ...), with HK_POOLING_MODEL. "" (default): that of its
+    // default_prompt_name, or none.
     hk_string prompt;
     // Nonzero: texts without the tokens that the tokenizer puts around them ([CLS], [SEP], a begin or end token).
     // Default 0: with them, as the model was trained.
@@ -613,6 +627,7 @@ typedef struct hk_embed_options {
 
 // Sets struct_size and the defaults: "hidden", pooled as the model has it, 8 rows at a time. [any-thread]
 HK_EXPORT void hk_embed_defaults(hk_embed_options* options);
+
 // Computes features of texts or rows. [any-thread], one call per context at a time
 HK_EXPORT int32_t hk_embed(hk_context context, const hk_embed_options* options, hk_error* error);
 

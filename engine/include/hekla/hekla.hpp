@@ -1,5 +1,6 @@
 // hekla.h and session.h for C++17 and newer: objects that free what they own, and strings and functions of the standard
-// library. Header-only, over the C functions. Only the standard library throws.
+// library. Header-only, over the C functions. Only the standard library throws. The options are those of options.hpp,
+// which is generated; objects, which own handles and what callbacks write to, are written by hand.
 //
 //     hk::Error error;
 //     hk::Context context = hk::Context::create({}, error);
@@ -9,10 +10,10 @@
 #define HEKLA_HEKLA_HPP
 
 #include "hekla/hekla.h"
+#include "hekla/options.hpp"
 #include "hekla/session.h"
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -21,10 +22,6 @@
 #include <vector>
 
 namespace hk {
-
-// Convert between strings; the result borrows.
-inline hk_string view(std::string_view s) { return {s.data(), s.size()}; }
-inline std::string_view view(hk_string s) { return {s.data, static_cast<std::size_t>(s.size)}; }
 
 // The error of the last call that was given this object. One thread at a time.
 class Error {
@@ -61,30 +58,42 @@ enum class State : int32_t {
     released = HK_SESSION_RELEASED,
 };
 
-// A session that is destroyed with this object. Null after an error, and after it was moved from.
-class Session {
+// An object of the C API that is destroyed with this one. Null after an error, and after it was moved from.
+template<class Handle, void (*destroy)(Handle)>
+class Owner {
 public:
-    Session() = default;
-    explicit Session(hk_session session) : session_(session) {}
-    ~Session() { reset(); }
-    Session(Session&& other) noexcept : session_(std::exchange(other.session_, hk_session{0})) {}
-    Session& operator=(Session&& other) noexcept {
+    Owner() = default;
+    explicit Owner(Handle handle) : handle_(handle) {}
+    ~Owner() { reset(); }
+    Owner(Owner&& other) noexcept : handle_(std::exchange(other.handle_, Handle{0})) {}
+    Owner& operator=(Owner&& other) noexcept {
         if (this != &other) {
             reset();
-            session_ = std::exchange(other.session_, hk_session{0});
+            handle_ = std::exchange(other.handle_, Handle{0});
         }
         return *this;
     }
+    explicit operator bool() const { return handle_.id != 0; }
+    Handle c() const { return handle_; }
+    void reset() { destroy(std::exchange(handle_, Handle{0})); }
 
-    explicit operator bool() const { return session_.id != 0; }
-    hk_session c() const { return session_; }
-    void reset() { hk_session_destroy(std::exchange(session_, hk_session{0})); }
+private:
+    Handle handle_{0};
+};
+
+// A LoRA adapter for the slots of generations.
+using Adapter = Owner<hk_loaded_adapter, hk_adapter_destroy>;
+
+// A session.
+class Session : public Owner<hk_session, hk_session_destroy> {
+public:
+    using Owner::Owner;
 
     // Describes the session, as soon as it has prepared or the time is up. HK_SESSION_FAILED where this is null.
     hk_session_info wait(uint64_t nanoseconds) const {
         hk_session_info info{};
         info.struct_size = sizeof info;
-        if (hk_session_wait(session_, nanoseconds, &info, nullptr) != HK_OK) info.state = HK_SESSION_FAILED;
+        if (hk_session_wait(c(), nanoseconds, &info, nullptr) != HK_OK) info.state = HK_SESSION_FAILED;
         return info;
     }
     State state() const { return static_cast<State>(wait(0).state); }
@@ -98,77 +107,15 @@ public:
         how.struct_size = sizeof how;
         hk_advanced out{};
         out.struct_size = sizeof out;
-        error.take(hk_session_advance(session_, &how, &out, error.c()));
+        error.take(hk_session_advance(c(), &how, &out, error.c()));
         return out;
     }
-    void stop() const { hk_session_stop(session_, nullptr); }
+    void stop() const { hk_session_stop(c(), nullptr); }
     // Evicts the device memory; hk_session_release_memory. Returns false after an error.
     bool release_memory(uint64_t nanoseconds, Error& error) const {
-        return error.take(hk_session_release_memory(session_, nanoseconds, error.c()));
+        return error.take(hk_session_release_memory(c(), nanoseconds, error.c()));
     }
-    bool restore_memory(Error& error) const { return error.take(hk_session_restore_memory(session_, error.c())); }
-
-private:
-    hk_session session_{0};
-};
-
-// A LoRA adapter for the slots of generations, destroyed with this object. Null after an error, and after it was moved
-// from.
-class Adapter {
-public:
-    Adapter() = default;
-    explicit Adapter(hk_loaded_adapter adapter) : adapter_(adapter) {}
-    ~Adapter() { reset(); }
-    Adapter(Adapter&& other) noexcept : adapter_(std::exchange(other.adapter_, hk_loaded_adapter{0})) {}
-    Adapter& operator=(Adapter&& other) noexcept {
-        if (this != &other) {
-            reset();
-            adapter_ = std::exchange(other.adapter_, hk_loaded_adapter{0});
-        }
-        return *this;
-    }
-
-    explicit operator bool() const { return adapter_.id != 0; }
-    hk_loaded_adapter c() const { return adapter_; }
-    void reset() { hk_adapter_destroy(std::exchange(adapter_, hk_loaded_adapter{0})); }
-
-private:
-    hk_loaded_adapter adapter_{0};
-};
-
-// How to generate; see hk_generate_options.
-struct GenerationOptions {
-    // Folder or file of a model. Required.
-    std::string model;
-    // One text per prompt. Empty: one row without a prompt.
-    std::vector<std::string> prompts;
-    // Most tokens to generate per row, 1 or more.
-    int64_t max_new_tokens = 128;
-    // Divides the logits before sampling; 0: always the most likely token.
-    double temperature = 1.0;
-    // Samples from the k most likely tokens; 0: all.
-    int64_t top_k = 0;
-    // Samples from the most likely tokens whose probabilities add up to this, above 0 to 1; 1: all.
-    double top_p = 1.0;
-    // Seed of the sampling.
-    uint64_t seed = 0;
-    // Tokens that a row has room for (hk_session_options.length); 0: what the first prompts need.
-    int64_t length = 0;
-    // Trained adapters on the model: "NAME=FOLDER" or "NAME=FOLDER:SCALE", and "combine.KEY=VALUE"
-    // (hk_generate_options.adapters).
-    std::vector<std::string> adapters;
-    // The name of each prompt's adapter, "" for none. Empty: all adapters act on all prompts.
-    std::vector<std::string> prompt_adapters;
-    // Slots for LoRA adapters that rows can exchange (hk_generate_options.adapter_slots); 0: none.
-    int32_t adapter_slots = 0;
-    // Largest rank of an adapter in a slot; 0: that of `adapters`, or 16 without any.
-    int32_t adapter_rank = 0;
-    // Ends of the names of modules with slots, with commas between them; "": see hk_generate_options.adapter_targets.
-    std::string adapter_targets;
-    // Prompts are JSON lists of messages for this template: hk_generate_options.chat_template. "": prompts are texts.
-    std::string chat_template;
-    // The date that the template prints (hk_generate_options.chat_date); "": now.
-    std::string chat_date;
+    bool restore_memory(Error& error) const { return error.take(hk_session_restore_memory(c(), error.c())); }
 };
 
 // A session that generates; the text is kept here until it is taken.
@@ -217,20 +164,6 @@ private:
     Session session_;
 };
 
-// What to train; see hk_train_options. The functions are called on the session's thread; they may be empty.
-struct TrainingOptions {
-    // Path of a TOML recipe. Required.
-    std::string recipe;
-    // Keys of the recipe with other values: "train.max_steps=100".
-    std::vector<std::string> overrides;
-    // Called after every step.
-    std::function<void(const hk_train_step&)> step;
-    // Called after every evaluation.
-    std::function<void(const hk_train_evaluation&)> evaluation;
-    // Takes lines about the run.
-    std::function<void(std::string_view)> message;
-};
-
 // A session that trains.
 class Training {
 public:
@@ -253,26 +186,6 @@ private:
     Session session_;
 };
 
-// How a context is made; see hk_context_options.
-struct ContextOptions {
-    // Folders that are searched for plugins. Empty: hk_plugin_folder().
-    std::vector<std::string> plugin_folders;
-    // Device that Hekla creates: an index, or a part of a name. "": the best one.
-    std::string device;
-    // The host's device; null: Hekla creates one.
-    const hk_vulkan_device* vulkan = nullptr;
-    // Whether the context has no device (HK_DEVICE_NONE).
-    bool without_device = false;
-    // Folder for compiled kernels. "": nothing is written.
-    std::string cache_folder;
-    // Takes the engine's messages, on any thread. May be empty.
-    std::function<void(int32_t severity, std::string_view message)> log;
-    // Whether Hekla starts no thread: sessions run in Context::pump().
-    bool no_threads = false;
-    // Makes the host call run(data) once, on any thread: hk_context_options.job. May be empty.
-    std::function<void(void(HK_ABI* run)(void* data), void* data)> job;
-};
-
 // Plugins and a device. Null after an error, and after it was moved from.
 class Context {
 public:
@@ -280,28 +193,15 @@ public:
     static Context create(ContextOptions options, Error& error) {
         Context context;
         context.options_ = std::make_unique<ContextOptions>(std::move(options));
-        const ContextOptions& o = *context.options_;
-        std::vector<hk_string> folders;
-        for (const std::string& folder : o.plugin_folders) folders.push_back(view(folder));
-        if (folders.empty()) folders.push_back(hk_plugin_folder());
+        ContextOptions& o = *context.options_;
+        Views views;
         hk_context_options c{};
         c.struct_size = sizeof c;
-        c.plugin_folders = folders.data();
-        c.plugin_folder_count = folders.size();
-        c.device = view(o.device);
-        c.cache_folder = view(o.cache_folder);
-        c.vulkan = o.vulkan;
+        fill(c, o, views);
+        const hk_string own_plugins = hk_plugin_folder();
+        c.plugin_folders = o.plugin_folders.empty() ? &own_plugins : views.of(o.plugin_folders);
+        c.plugin_folder_count = o.plugin_folders.empty() ? 1 : o.plugin_folders.size();
         c.device_kind = o.without_device ? HK_DEVICE_NONE : o.vulkan != nullptr ? HK_DEVICE_WRAPPED : HK_DEVICE_OWN;
-        c.user = context.options_.get();
-        if (o.log)
-            c.log = [](void* user, int32_t severity, hk_string message) {
-                static_cast<const ContextOptions*>(user)->log(severity, view(message));
-            };
-        c.no_threads = o.no_threads ? 1 : 0;
-        if (o.job)
-            c.job = [](void* user, void(HK_ABI * run)(void*), void* data) {
-                static_cast<const ContextOptions*>(user)->job(run, data);
-            };
         error.take(hk_context_create(&c, &context.context_, error.c()));
         return context;
     }
@@ -341,30 +241,15 @@ public:
         Generation made;
         made.heard_ = std::make_unique<Generation::Heard>();
         made.heard_->rows.resize(options.prompts.empty() ? 1 : options.prompts.size());
-        std::vector<hk_string> prompts, adapters, prompt_adapters;
-        for (const std::string& prompt : options.prompts) prompts.push_back(view(prompt));
-        for (const std::string& adapter : options.adapters) adapters.push_back(view(adapter));
-        for (const std::string& name : options.prompt_adapters) prompt_adapters.push_back(view(name));
-        prompt_adapters.resize(options.prompt_adapters.empty() ? 0 : prompts.size()); // missing names: none
+        Views views;
         hk_generate_options c{};
         hk_generate_defaults(&c);
-        c.model = view(options.model);
-        c.prompts = prompts.data();
-        c.prompt_count = prompts.size();
-        c.max_new_tokens = options.max_new_tokens;
+        fill(c, options, views);
         c.greedy = options.temperature == 0.0 ? 1 : 0;
         c.temperature = options.temperature == 0.0 ? 1.0 : options.temperature;
-        c.top_k = options.top_k;
-        c.top_p = options.top_p;
-        c.seed = options.seed;
-        c.adapters = adapters.data();
-        c.adapter_count = adapters.size();
-        c.prompt_adapters = prompt_adapters.empty() ? nullptr : prompt_adapters.data();
-        c.adapter_slots = options.adapter_slots;
-        c.adapter_rank = options.adapter_rank;
-        c.adapter_targets = view(options.adapter_targets);
-        c.chat_template = view(options.chat_template);
-        c.chat_date = view(options.chat_date);
+        std::vector<std::string> prompt_adapters = options.prompt_adapters;
+        if (!prompt_adapters.empty()) prompt_adapters.resize(options.prompts.size()); // missing names: none
+        c.prompt_adapters = views.of(prompt_adapters);
         c.user = made.heard_.get();
         c.text = [](void* user, uint64_t row, hk_string text) {
             auto& heard = *static_cast<Generation::Heard*>(user);
@@ -383,27 +268,10 @@ public:
     Training train(TrainingOptions options, Error& error) const {
         Training made;
         made.options_ = std::make_unique<TrainingOptions>(std::move(options));
-        const TrainingOptions& o = *made.options_;
-        std::vector<hk_string> overrides;
-        for (const std::string& one : o.overrides) overrides.push_back(view(one));
+        Views views;
         hk_train_options c{};
         c.struct_size = sizeof c;
-        c.recipe = view(o.recipe);
-        c.overrides = overrides.data();
-        c.override_count = overrides.size();
-        c.user = made.options_.get();
-        if (o.step)
-            c.step = [](void* user, const hk_train_step* step) {
-                static_cast<const TrainingOptions*>(user)->step(*step);
-            };
-        if (o.evaluation)
-            c.evaluation = [](void* user, const hk_train_evaluation* evaluation) {
-                static_cast<const TrainingOptions*>(user)->evaluation(*evaluation);
-            };
-        if (o.message)
-            c.message = [](void* user, hk_string message) {
-                static_cast<const TrainingOptions*>(user)->message(view(message));
-            };
+        fill(c, *made.options_, views);
         hk_session session{0};
         if (error.take(hk_session_train(context_, &c, nullptr, &session, error.c()))) made.session_ = Session(session);
         return made;

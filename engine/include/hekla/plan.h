@@ -8,6 +8,9 @@
 //     plan.length = 256;
 //     plan.limits = &limits;
 //     hk_plan(context, &plan, error);                 // plan.report is called once
+//
+// Made by tools/generate_abi from engine/api/host_api.json. Edit that instead.
+// clang-format off
 #ifndef HEKLA_PLAN_H
 #define HEKLA_PLAN_H
 
@@ -37,11 +40,11 @@ typedef struct hk_device_limits {
     int32_t generated_shaders;
     // Nonzero: the host writes into device memory, so that no staging is needed.
     int32_t mapped;
-    // Compute units or streaming multiprocessors of a GPU; 0: unknown. Large products are split among them.
+    // Compute units or streaming multiprocessors of a GPU; 0 means unknown. Large products are split among them.
     int32_t cores;
     // Largest allocation (maxMemoryAllocationSize), in bytes, 1 MiB or more.
     uint64_t max_allocation;
-    // Memory of the device, in bytes; 0: unknown.
+    // Memory of the device, in bytes; 0 means unknown.
     uint64_t memory;
     // Speed: float32 operations per second, above 0.
     double flops;
@@ -52,18 +55,19 @@ typedef struct hk_device_limits {
 // Fills in round numbers of a kind of device: "cpu", "desktop" (a discrete GPU), "mobile". HK_NOT_FOUND lists these.
 // [any-thread]
 HK_EXPORT int32_t hk_device_limits_named(hk_string name, hk_device_limits* out, hk_error* error);
+
 // Fills in the limits of the context's device. `memory` is what is free now, below the context's limit; `flops` and
 // `bandwidth` are round numbers for its kind. [any-thread], one call per context at a time
 HK_EXPORT int32_t hk_device_limits_of(hk_context context, hk_device_limits* out, hk_error* error);
 
 // What to plan, and the unit of its times.
-#define HK_PLAN_TRAIN ((int32_t)0)    // a recipe; unit: a step with its micro-batches and the update
+#define HK_PLAN_TRAIN ((int32_t)0) // a recipe; unit: a step with its micro-batches and the update
 #define HK_PLAN_GENERATE ((int32_t)1) // a model; unit: one token of every row
-#define HK_PLAN_FORWARD ((int32_t)2)  // a model; unit: a pass
+#define HK_PLAN_FORWARD ((int32_t)2) // a model; unit: a pass
 
 // Where a time comes from.
-#define HK_TIME_ESTIMATED ((int32_t)0)   // from operations and bytes, with `flops` and `bandwidth`; nothing was run
-#define HK_TIME_MEASURED ((int32_t)1)    // measured, without the update
+#define HK_TIME_ESTIMATED ((int32_t)0) // from operations and bytes, with `flops` and `bandwidth`; nothing was run
+#define HK_TIME_MEASURED ((int32_t)1) // measured, without the update
 #define HK_TIME_ONE_EXAMPLE ((int32_t)2) // measured with one example, times the examples of a step
 
 // The dispatches of one node of the graph, in one unit.
@@ -81,8 +85,8 @@ typedef struct hk_plan_node {
 } hk_plan_node;
 
 // A plan. Sizes are bytes of device memory of a call, with alignment; a session has 4 MiB of staging in addition. Not
-// included: what drivers allocate for pipelines and command buffers, text generated in evaluations, and the features of
-// a frozen model, which are on the host.
+// included: what drivers allocate for pipelines and command buffers, text generated in evaluations, and the features
+// of a frozen model, which are on the host.
 typedef struct hk_plan_report {
     // sizeof(hk_plan_report).
     uint32_t struct_size;
@@ -106,7 +110,7 @@ typedef struct hk_plan_report {
     uint64_t total;
     // Largest single allocation, in bytes.
     uint64_t largest;
-    // Memory of the device (hk_device_limits.memory), in bytes; 0: unknown.
+    // Memory of the device (hk_device_limits.memory), in bytes; 0 means unknown.
     uint64_t available;
     // Number of parameters.
     int64_t parameters;
@@ -130,15 +134,15 @@ typedef struct hk_plan_report {
     uint64_t node_count;
     // The whole report as text for people. Valid during the callback.
     hk_string text;
-    // Bytes of the host's memory, not in `total`: the optimizer's moments, if train.moments_memory is "system", and the
-    // completions that reinforcement learning keeps for an iteration.
+    // Bytes of the host's memory, not in `total`: the optimizer's moments, if train.moments_memory is "system", and
+    // the completions that reinforcement learning keeps for an iteration.
     uint64_t system;
     // Number of parameters that are embeddings of the body, positions included. 0 for a model.
     int64_t embeddings;
     // Examples of an epoch of the training data, windows of a text included. 0 for a model.
     uint64_t examples;
-    // Bytes that rank 0 sends to other ranks in a step and receives from them (of hk_train_step.exchanged_bytes); with
-    // distributed.mode "diloco": in an average. 0 for one rank.
+    // Bytes that rank 0 sends to other ranks in a step and receives from them (of hk_train_step.exchanged_bytes);
+    // with distributed.mode "diloco": in an average. 0 for one rank.
     uint64_t exchanged_bytes;
     // Bytes of the host's memory for gradients that are added and exchanged, of the rank with most; not in `total`.
     uint64_t exchange_memory;
@@ -178,8 +182,8 @@ typedef struct hk_plan_options {
     // Nonzero, for HK_PLAN_TRAIN on the context's device: makes everything and runs the first batch a few times, so
     // that times are measured. No parameter changes and no folder is left. Default 0: estimated.
     int32_t measure;
-    // Nonzero, for HK_PLAN_GENERATE: each row uses one of `adapters` or none, as with hk_generate_options.prompt_adapters.
-    // Default 0: all of them act on all rows.
+    // Nonzero, for HK_PLAN_GENERATE: each row uses one of `adapters` or none, as with
+    // hk_generate_options.prompt_adapters. Default 0: all of them act on all rows.
     int32_t adapters_by_row;
     // Device to plan for. Null (default): the context's.
     const hk_device_limits* limits;
@@ -193,26 +197,26 @@ typedef struct hk_plan_options {
     const hk_string* adapters;
     // Number of adapters.
     uint64_t adapter_count;
-    // Slots for LoRA adapters, as hk_generate_options.adapter_slots, for HK_PLAN_GENERATE. 0 (default): none.
+    // Slots for LoRA adapters, as hk_generate_options.adapter_slots, for HK_PLAN_GENERATE; 0 (default) means none.
     int32_t adapter_slots;
     // As hk_generate_options.adapter_rank.
     int32_t adapter_rank;
     // As hk_generate_options.adapter_targets.
     hk_string adapter_targets;
-    // Ranks that divide a training: `total` and times are those of the rank with most; with `measure`, all ranks are as
-    // fast as the context's device. For HK_PLAN_TRAIN. 0 (default) or 1: one.
+    // Ranks that divide a training: `total` and times are those of the rank with most; with `measure`, all ranks are
+    // as fast as the context's device. For HK_PLAN_TRAIN. 0 (default) or 1: one.
     int32_t ranks;
-    // Machines with a link each, over which the ranks are divided evenly. 0 (default): as many as ranks.
+    // Machines with a link each, over which the ranks are divided evenly; 0 (default) means as many as ranks.
     int32_t nodes;
-    // Speed of a machine's link in each direction, in bytes per second. 0 (default): not known.
+    // Speed of a machine's link in each direction, in bytes per second; 0 (default) means not known.
     double link_bytes_per_second;
     // Time of a message without bytes over the link, in seconds. Default 0.
     double link_latency;
 } hk_plan_options;
 
 // Plans a training, a generation or a pass. A plan that needs more than `available` succeeds. Errors: neither limits
-// nor a device; a model or recipe that cannot be described; a tensor that is larger than any allocation of the device.
-// [any-thread], one call per context at a time
+// nor a device; a model or recipe that cannot be described; a tensor that is larger than any allocation of the
+// device. [any-thread], one call per context at a time
 HK_EXPORT int32_t hk_plan(hk_context context, const hk_plan_options* options, hk_error* error);
 
 #ifdef __cplusplus

@@ -16,6 +16,9 @@
 // Generations and passes of one model on one context share the weights on the device, if they store them in the same
 // precision and have the same head, and the files did not change. Where the context has no threads, a session shares
 // only with sessions that have prepared before.
+//
+// Made by tools/generate_abi from engine/api/host_api.json. Edit that instead.
+// clang-format off
 #ifndef HEKLA_SESSION_H
 #define HEKLA_SESSION_H
 
@@ -41,11 +44,11 @@ typedef struct hk_timeline {
 
 // States of a session.
 #define HK_SESSION_PREPARING ((int32_t)0) // reads, compiles, allocates and measures; uses the device without a budget
-#define HK_SESSION_WORKING ((int32_t)1)   // has work for hk_session_advance
-#define HK_SESSION_IDLE ((int32_t)2)      // waits for hk_session_prompt or hk_session_pass
-#define HK_SESSION_DONE ((int32_t)3)      // trained, or stopped
-#define HK_SESSION_FAILED ((int32_t)4)    // ended with an error: hk_session_info.message
-#define HK_SESSION_RELEASED ((int32_t)5)  // its memory is evicted: continues after hk_session_restore_memory
+#define HK_SESSION_WORKING ((int32_t)1) // has work for hk_session_advance
+#define HK_SESSION_IDLE ((int32_t)2) // waits for hk_session_prompt or hk_session_pass
+#define HK_SESSION_DONE ((int32_t)3) // trained, or stopped
+#define HK_SESSION_FAILED ((int32_t)4) // ended with an error: hk_session_info.message
+#define HK_SESSION_RELEASED ((int32_t)5) // its memory is evicted: continues after hk_session_restore_memory
 
 // Options of all kinds of sessions.
 typedef struct hk_session_options {
@@ -85,6 +88,7 @@ typedef struct hk_session_info {
 // Errors: no device. [any-thread]
 HK_EXPORT int32_t hk_session_train(hk_context context, const hk_train_options* options,
                                    const hk_session_options* session_options, hk_session* out, hk_error* error);
+
 // Starts a generation, as hk_session_train does. Errors: no device; `beams` above 1; `reference`. [any-thread]
 HK_EXPORT int32_t hk_session_generate(hk_context context, const hk_generate_options* options,
                                       const hk_session_options* session_options, hk_session* out, hk_error* error);
@@ -95,33 +99,35 @@ typedef struct hk_loaded_adapter {
     uint64_t id;
 } hk_loaded_adapter;
 
-// Reads the folder of a LoRA adapter, of a run or of PEFT, for the model of another folder, or for an exported file with
-// adapter slots; uses no device. Errors: it is damaged, of another kind, or was trained with another model; the file has
-// no slots. [any-thread], one call per context at a time
+// Reads the folder of a LoRA adapter, of a run or of PEFT, for the model of another folder, or for an exported file
+// with adapter slots; uses no device. Errors: it is damaged, of another kind, or was trained with another model; the
+// file has no slots. [any-thread], one call per context at a time
 HK_EXPORT int32_t hk_adapter_open(hk_context context, hk_string folder, hk_string model, hk_loaded_adapter* out,
                                   hk_error* error);
+
 // Destroys the adapter; slots keep what they contain. [any-thread]
 HK_EXPORT void hk_adapter_destroy(hk_loaded_adapter adapter);
 
 // What hk_session_adapter_row changes.
 #define HK_ADAPTER_FROM_START ((int32_t)0) // the row's prompt and tokens are computed again with the adapter (default)
-#define HK_ADAPTER_FROM_HERE ((int32_t)1)  // they stay as they are; only later tokens use the adapter
+#define HK_ADAPTER_FROM_HERE ((int32_t)1) // they stay as they are; only later tokens use the adapter
 
-// Puts an adapter into a slot of a generation with hk_generate_options.adapter_slots; null empties the slot. It is copied
-// before the session's next token, within the budgets of hk_session_advance, and needs no memory on the device that was
-// not there before. Errors: the session is not prepared, or has no such slot; a row uses the slot; the adapter has a
-// larger rank, or acts at modules without slots. [any-thread]
+// Puts an adapter into a slot of a generation with hk_generate_options.adapter_slots; null empties the slot. It is
+// copied before the session's next token, within the budgets of hk_session_advance, and needs no memory on the device
+// that was not there before. Errors: the session is not prepared, or has no such slot; a row uses the slot; the
+// adapter has a larger rank, or acts at modules without slots. [any-thread]
 HK_EXPORT int32_t hk_session_adapter_put(hk_session session, int32_t slot, hk_loaded_adapter adapter, hk_error* error);
+
 // Sets the slot that a row (a prompt) uses from its next token on, -1 for none, and what its change is multiplied by.
-// `flags`: HK_ADAPTER_*. An encoder reads the row's prompt again with HK_ADAPTER_FROM_START, and not otherwise. Errors:
-// the session is not prepared, or has no such row or slot; a scale that is not finite. [any-thread]
+// `flags`: HK_ADAPTER_*. An encoder reads the row's prompt again with HK_ADAPTER_FROM_START, and not otherwise.
+// Errors: the session is not prepared, or has no such row or slot; a scale that is not finite. [any-thread]
 HK_EXPORT int32_t hk_session_adapter_row(hk_session session, uint64_t row, int32_t slot, double scale, int32_t flags,
                                          hk_error* error);
 
 // A range of a VkBuffer. Buffers of the host are created with VK_BUFFER_USAGE_STORAGE_BUFFER_BIT and
 // VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT, on memory that was allocated with VK_MEMORY_ALLOCATE_DEVICE_ADDRESS_BIT.
-// They are concurrent, or owned by the family of Hekla's queue: the host releases one to that family before a pass, and
-// acquires it afterwards. They stay the host's, and must live until the session has ended.
+// They are concurrent, or owned by the family of Hekla's queue: the host releases one to that family before a pass,
+// and acquires it afterwards. They stay the host's, and must live until the session has ended.
 typedef struct hk_buffer {
     // sizeof(hk_buffer).
     uint32_t struct_size;
@@ -145,9 +151,11 @@ typedef struct hk_buffer {
     int32_t reserved;
 } hk_buffer;
 
-// Kinds of the elements of a tensor, and the largest rank.
+// Kinds of the elements of a tensor.
 #define HK_TENSOR_FLOAT32 ((int32_t)0) // 32-bit floating point
-#define HK_TENSOR_INT32 ((int32_t)1)   // 32-bit signed integers
+#define HK_TENSOR_INT32 ((int32_t)1) // 32-bit signed integers
+
+// Largest rank of a tensor.
 #define HK_TENSOR_DIMS 8
 
 // A tensor on the device, row-major.
@@ -179,7 +187,8 @@ typedef struct hk_binding {
 typedef struct hk_forward_options {
     // sizeof(hk_forward_options).
     uint32_t struct_size;
-    // Nonzero: also outputs the map of every attention, [rows, heads, queries, keys]: "attention.0", "attention.1", ...
+    // Nonzero: also outputs the map of every attention, [rows, heads, queries, keys]: "attention.0", "attention.1"
+    // and so on.
     int32_t attention;
     // Folder or file of a model, as in hk_model_open. Required.
     hk_string model;
@@ -200,8 +209,8 @@ typedef struct hk_forward_options {
     // Called on the session's thread when the device has finished a pass; the first pass is 1. May be null.
     void(HK_ABI* done)(void* user, uint64_t pass);
     // Nonzero: also outputs the logits that the head computes from the hidden state after each layer: "lens.0" (the
-    // input of the first layer) to "lens.L" (the model's logits). Operations between the last layer and the head, such
-    // as a norm, are included. For models that offer "layer.N.hidden" and "logits".
+    // input of the first layer) to "lens.L" (the model's logits). Operations between the last layer and the head,
+    // such as a norm, are included. For models that offer "layer.N.hidden" and "logits".
     int32_t lens;
     // Zero.
     int32_t reserved;
@@ -214,15 +223,18 @@ typedef struct hk_forward_options {
 // `attention` outputs one map, of the weights that its network offers. [any-thread]
 HK_EXPORT int32_t hk_session_forward(hk_context context, const hk_forward_options* options,
                                      const hk_session_options* session_options, hk_session* out, hk_error* error);
+
 // Starts a pass over token ids, [rows, length], of which the first lengths[r] of row r count (`lengths` null: all of
-// them). `ids` null: the ids are in the buffer bound to "input_ids", and the mask in that of "attention_mask" where the
-// model reads it. Errors: a pass runs; an id that is not in the vocabulary; shorter rows where the model reads no mask.
-// [any-thread]
+// them). `ids` null: the ids are in the buffer bound to "input_ids", and the mask in that of "attention_mask" where
+// the model reads it. Errors: a pass runs; an id that is not in the vocabulary; shorter rows where the model reads no
+// mask. [any-thread]
 HK_EXPORT int32_t hk_session_pass(hk_session session, const int32_t* ids, const uint64_t* lengths, hk_error* error);
+
 // Starts a pass of a session with a decoder_length. `decoder_ids`, [rows, decoder_length], begin with the decoder's
 // first token (hk_model_info.decoder_start); null: they are in the buffer bound to "decoder_input_ids". [any-thread]
 HK_EXPORT int32_t hk_session_pass_pair(hk_session session, const int32_t* ids, const uint64_t* lengths,
                                        const int32_t* decoder_ids, hk_error* error);
+
 // Describes where a field or port is, once the session has prepared. Its content is the host's while the session is
 // idle. A host that reads it on the device waits for the signal of the advance in which the pass ended, or reads it
 // later in the same queue where that advance was recorded into a command buffer. Errors: no such field or port; the
@@ -233,10 +245,10 @@ HK_EXPORT int32_t hk_session_tensor(hk_session session, hk_string name, hk_tenso
 // [any-thread]
 HK_EXPORT int32_t hk_session_prompt(hk_session session, const hk_string* prompts, uint64_t count, hk_error* error);
 
-// Sets a step scalar: a number that the graph of a plugin names with hk_graph_interface.step_scalar. It holds from the
-// next step (training) or pass (forward) on, replaces a schedule of the recipe, and is kept in checkpoints. Errors: the
-// session is still being prepared, has ended or generates text; a name that the graph does not have; a value that is
-// not a finite float32 number. [any-thread]
+// Sets a step scalar: a number that the graph of a plugin names with hk_graph_interface.step_scalar. It holds from
+// the next step (training) or pass (forward) on, replaces a schedule of the recipe, and is kept in checkpoints.
+// Errors: the session is still being prepared, has ended or generates text; a name that the graph does not have; a
+// value that is not a finite float32 number. [any-thread]
 HK_EXPORT int32_t hk_session_set_scalar(hk_session session, hk_string name, double value, hk_error* error);
 
 // Describes the session, as soon as it has prepared or `nanoseconds` have passed; 0 does not wait. [any-thread]
@@ -259,9 +271,9 @@ typedef struct hk_advance {
     const hk_timeline* signals;
     // Number of signals.
     uint64_t signal_count;
-    // VkCommandBuffer that the work is recorded into, with barriers before and after it: recording, outside of a render
-    // pass. Null (default): Hekla submits to its queue. With a command buffer there are no waits and signals, but a
-    // lease. The host submits such command buffers to one queue, in the order of the calls.
+    // VkCommandBuffer that the work is recorded into, with barriers before and after it: recording, outside of a
+    // render pass. Null (default): Hekla submits to its queue. With a command buffer there are no waits and signals,
+    // but a lease. The host submits such command buffers to one queue, in the order of the calls.
     void* command_buffer;
     // Point that the host signals when `command_buffer` has been executed, once. Until then the objects that the
     // commands use do not change; later calls may record into the same frame or a later one. The host signals every
@@ -283,13 +295,13 @@ typedef struct hk_advanced {
     uint64_t pieces;
     // Time that these pieces should take, in microseconds.
     double expected;
-    // Time that the pieces of the newest finished call took, in microseconds; 0: none yet, or no timestamps.
+    // Time that the pieces of the newest finished call took, in microseconds; 0 means none yet, or no timestamps.
     double measured;
 } hk_advanced;
 
 // Starts work on the device within a budget, from where the last call ended. Does not wait, compile, allocate device
-// memory or touch files; the session's thread works on the CPU meanwhile. `out` may be null. Errors: of the device; of
-// a session that failed. [any-thread], one call per session at a time
+// memory or touch files; the session's thread works on the CPU meanwhile. `out` may be null. Errors: of the device;
+// of a session that failed. [any-thread], one call per session at a time
 HK_EXPORT int32_t hk_session_advance(hk_session session, const hk_advance* advance, hk_advanced* out, hk_error* error);
 
 // Runs a session of a context with no_threads on this thread, callbacks included, until it is done, failed or
@@ -309,9 +321,9 @@ typedef struct hk_pumped {
     int32_t reserved;
 } hk_pumped;
 
-// Runs the sessions of a context with no_threads on this thread, callbacks included. Each runs until it waits, in turn,
-// until all wait for the host or `nanoseconds` have passed (0: once each); waiting for the device takes at most a
-// millisecond. A session that does not wait is not interrupted, so while one prepares, a call may take as long as a
+// Runs the sessions of a context with no_threads on this thread, callbacks included. Each runs until it waits, in
+// turn, until all wait for the host or `nanoseconds` have passed (0: once each); waiting for the device takes at most
+// a millisecond. A session that does not wait is not interrupted, so while one prepares, a call may take as long as a
 // driver compiles. After hk_session_stop, call this until the session is done. Functions that wait for a session
 // (release_memory, restore_memory, destroy, hk_device_release) run it themselves. `out` may be null. Errors: the
 // context has threads or jobs; called from a callback of a session. [any-thread], one call per context at a time
@@ -346,16 +358,18 @@ HK_EXPORT int32_t hk_session_replace_callbacks(hk_session session, const hk_sess
                                                hk_error* error);
 
 // Evicts the device memory of a session that has prepared, also in the middle of a step: copies it to the host and
-// frees all of it (vkFreeMemory, or the room in the host's ranges). Weights that other sessions share are evicted with
-// the last of them. Waits for what the device has begun, leases included. Until hk_session_restore_memory,
+// frees all of it (vkFreeMemory, or the room in the host's ranges). Weights that other sessions share are evicted
+// with the last of them. Waits for what the device has begun, leases included. Until hk_session_restore_memory,
 // hk_session_advance starts nothing. Several threads may call it; each has its own time limit. Succeeds where the
-// memory is evicted already. Errors, without any change: HK_CANCELLED: the session was still busy after `nanoseconds`
-// (on the CPU, or with a lease); HK_OUT_OF_MEMORY on the host. [any-thread], not from a callback of the session
+// memory is evicted already. Errors: HK_CANCELLED: the session was still busy after `nanoseconds` (on the CPU, or
+// with a lease); HK_OUT_OF_MEMORY on the host. Nothing is changed then. [any-thread], not from a callback of the
+// session
 HK_EXPORT int32_t hk_session_release_memory(hk_session session, uint64_t nanoseconds, hk_error* error);
-// Restores the memory of a session, which continues with the same bits. Ports, fields in Hekla's buffers and parameters
-// have other addresses afterwards (hk_session_tensor, hk_session_parameter). Waits until it is done. Succeeds where the
-// memory was not evicted. Errors: HK_OUT_OF_MEMORY: it stays evicted, call it again. [any-thread], not from a callback
-// of the session
+
+// Restores the memory of a session, which continues with the same bits. Ports, fields in Hekla's buffers and
+// parameters have other addresses afterwards (hk_session_tensor, hk_session_parameter). Waits until it is done.
+// Succeeds where the memory was not evicted. Errors: HK_OUT_OF_MEMORY: it stays evicted, call it again. [any-thread],
+// not from a callback of the session
 HK_EXPORT int32_t hk_session_restore_memory(hk_session session, hk_error* error);
 
 // Ends a training after its step, with a checkpoint, or a generation after its token, as their stop callbacks do. The
