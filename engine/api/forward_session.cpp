@@ -1,3 +1,4 @@
+#include "api/call_environment.hpp"
 #include "api/forward_session.hpp"
 
 #include "api/arguments.hpp"

@@ -1,3 +1,4 @@
+#include "api/call_environment.hpp"
 #include "api/generation_session.hpp"
 
 #include "api/boundary.hpp"

@@ -53,8 +53,8 @@ private:
     Result<std::optional<std::vector<std::size_t>>> change_slots(Generation& generation);
 
     Owned<hk_generate_options> given_;
-    std::optional<Slots> slots_;           // mutex_
-    std::vector<SlotChange> slot_changes_; // mutex_
+    std::optional<Slots> slots_;                      // mutex_
+    std::vector<SlotChange> slot_changes_;            // mutex_
     std::size_t rows_;                                // of the first prompts
     std::optional<std::vector<std::string>> prompts_; // not yet taken; mutex_
     bool interrupted_ = false;                        // new prompts arrived during generation; mutex_

@@ -3,7 +3,6 @@
 // generation_session.hpp and forward_session.hpp.
 #pragma once
 
-#include "api/call_environment.hpp"
 #include "api/context.hpp"
 #include "api/session_executor.hpp"
 #include "gpu/budgeted_queue.hpp"
@@ -21,6 +20,8 @@
 #include <vector>
 
 namespace hekla::api {
+
+struct CallEnvironment;
 
 class LoadedAdapter;
 

@@ -1,3 +1,4 @@
+#include "api/call_environment.hpp"
 #include "api/training_session.hpp"
 
 #include "api/boundary.hpp"

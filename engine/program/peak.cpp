@@ -95,9 +95,7 @@ double PeakProbe::speed() const { return flops_ > 0 && seconds_ > 0 ? flops_ / s
 Status raise_clock(const std::function<Result<double>()>& speed, const std::function<double()>& now) {
     const double begin = now();
     double share = 0;
-    do {
-        HK_ASSIGN(share, speed());
-    } while (!has_risen(share) && now() - begin < kSecondsToRise);
+    do { HK_ASSIGN(share, speed()); } while (!has_risen(share) && now() - begin < kSecondsToRise);
     return {};
 }
 

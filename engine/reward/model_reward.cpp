@@ -1,7 +1,7 @@
+#include "reward/model_reward.hpp"
 #include "hekla/plugin/graph.h"
 #include "plugin/composition/compose.hpp"
 #include "plugin/host/joint.hpp"
-#include "reward/model_reward.hpp"
 
 #include "batch/collate.hpp"
 #include "batch/rows_by_length.hpp"

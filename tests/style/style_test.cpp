@@ -129,7 +129,8 @@ bool is_checked(const std::string& path) {
     if (kind == ".toml") return !in("tests/");
     if (kind == ".html" || kind == ".js" || kind == ".css") return in("apps/");
     if (kind == ".json")
-        return in("plugins/") || in("engine/plugin/") || in("engine/graph/") || in("engine/api/") || in("apps/hekla/templates/");
+        return in("plugins/") || in("engine/plugin/") || in("engine/graph/") || in("engine/api/") ||
+               in("apps/hekla/templates/");
     // Golden plugins are kept as they were written.
     return (is_code(kind) || has_hash_comments(path)) && !in("tests/abi/golden/") && !in("tests/fixtures/");
 }

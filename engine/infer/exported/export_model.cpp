@@ -3,7 +3,6 @@
 #include "generate/decoder_program.hpp"
 #include "gpu/glsl.hpp"
 #include "graph/passes/decode_mode.hpp"
-#include "graph/text_form/sized_text.hpp"
 #include "graph/text.hpp"
 #include "graph/text_form/sized_text.hpp"
 #include "infer/exported/exported_model.hpp"

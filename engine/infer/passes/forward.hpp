@@ -1,8 +1,8 @@
 // One pass through an opened model: fields in, ports out. Only compiled programs are kept between passes.
 #pragma once
 
-#include "graph/passes/attention_maps.hpp"
 #include "graph/graph.hpp"
+#include "graph/passes/attention_maps.hpp"
 #include "infer/open/tensors.hpp"
 #include "program/lowering/compile_options.hpp"
 

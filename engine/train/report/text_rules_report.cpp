@@ -1,7 +1,7 @@
+#include "train/report/text_rules_report.hpp"
 #include "hekla/plugin/objective.h"
 #include "plugin/composition/compose.hpp"
 #include "plugin/composition/composition_spec.hpp"
-#include "train/report/text_rules_report.hpp"
 
 #include "base/json.hpp"
 #include "batch/collate.hpp"

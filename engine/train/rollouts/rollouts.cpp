@@ -1,7 +1,7 @@
+#include "train/rollouts/rollouts.hpp"
 #include "model/weights.hpp"
 #include "program/estimate.hpp"
 #include "program/parameter_store.hpp"
-#include "train/rollouts/rollouts.hpp"
 
 #include "base/file.hpp"
 #include "base/stopwatch.hpp"

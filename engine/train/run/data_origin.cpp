@@ -1,7 +1,7 @@
+#include "train/run/data_origin.hpp"
 #include "plugin/instances/rollout_use.hpp"
 #include "program/estimate.hpp"
 #include "train/evaluation/evaluate.hpp"
-#include "train/run/data_origin.hpp"
 
 #include "plugin/composition/compose.hpp"
 

@@ -1,7 +1,7 @@
+#include "train/run/rollout_origin.hpp"
 #include "generate/decoder.hpp"
 #include "infer/passes/likelihood.hpp"
 #include "train/rollouts/reference_model.hpp"
-#include "train/run/rollout_origin.hpp"
 
 #include "base/number_text.hpp"
 #include "plugin/composition/compose.hpp"

@@ -1,6 +1,6 @@
+#include "train/run/training_state.hpp"
 #include "plugin/composition/record.hpp"
 #include "plugin/instances/rollout_use.hpp"
-#include "train/run/training_state.hpp"
 
 #include "base/file.hpp"
 #include "base/json.hpp"
