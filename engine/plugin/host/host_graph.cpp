@@ -171,6 +171,20 @@ int32_t emit(hk_builder* b, hk_string name, uint32_t revision, const hk_value* i
 
 bool has_invocation(const Joint& joint) { return joint.invocation != nullptr && !joint.invocation->tokens.empty(); }
 
+// What the plugin gets for a result of GraphCalls.
+template<class T>
+T returned(hk_builder&, T plain) {
+    return plain;
+}
+int32_t returned(hk_builder& b, const Status& done) {
+    if (!done.ok()) b.joint.builder.fail(done);
+    return 0;
+}
+hk_value returned(hk_builder& b, const Result<ValueId>& made) {
+    (void)returned(b, made.status());
+    return made.ok() ? handle_of(&b, made.value()) : 0;
+}
+
 // The functions of hk_graph_interface without what Call adds: it reads texts, reports an error to the builder, and
 // gives the handle of a value.
 struct GraphCalls {
@@ -299,29 +313,11 @@ struct GraphCalls {
         const bool known = code > HK_OK && code <= HK_INTERNAL;
         return Status(known ? static_cast<Code>(code) : Code::internal, message);
     }
-    static Result<int64_t> position_count(hk_builder& b, int64_t length) {
+    static int64_t position_count(hk_builder& b, int64_t length) {
         if (length >= 0) return plugin::position_count(b.joint, length);
-        return invalid_argument(fmt::format("position_count: the length {} is below 0", length));
+        return returned(b, invalid_argument(fmt::format("position_count: the length {} is below 0", length)));
     }
 };
-
-// What the plugin gets for a result of GraphCalls.
-template<class T>
-T returned(hk_builder&, T plain) {
-    return plain;
-}
-int32_t returned(hk_builder& b, const Status& done) {
-    if (!done.ok()) b.joint.builder.fail(done);
-    return 0;
-}
-hk_value returned(hk_builder& b, const Result<ValueId>& made) {
-    (void)returned(b, made.status());
-    return made.ok() ? handle_of(&b, made.value()) : 0;
-}
-int64_t returned(hk_builder& b, const Result<int64_t>& number) {
-    (void)returned(b, number.status());
-    return number.ok() ? number.value() : 0;
-}
 
 // A function of GraphCalls as the table has it. kOtherwise: what the plugin gets after an error.
 template<auto F, int kOtherwise>
