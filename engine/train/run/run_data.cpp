@@ -557,11 +557,12 @@ Status RunData::open_tables(const text::Tokenizer& tokenizer, const plugin::Comp
         std::string text = fmt::format("{}: {} examples, {:.1f} tokens each, at most {}", name, count_text(rows.size()),
                                        static_cast<double>(total) / n, longest);
         if (cut > 0)
-            text += fmt::format(", {} cut off at {} ({:.1f}%)", count_text(cut), length,
-                                100.0 * static_cast<double>(cut) / n);
+            text += fmt::format(", {} cut off at {} ({})", count_text(cut), length,
+                                percent_text(static_cast<double>(cut) / n));
         if (encoded.unknown_tokens > 0)
-            text += fmt::format(", {:.2f}% unknown tokens", 100.0 * static_cast<double>(encoded.unknown_tokens) /
-                                                                static_cast<double>(encoded.tokens));
+            text += fmt::format(
+                ", {} unknown tokens",
+                percent_text(static_cast<double>(encoded.unknown_tokens) / static_cast<double>(encoded.tokens), 2));
         if (seen > 0) text += fmt::format(", {} are in train too", count_text(seen));
         if (!classes_.empty() && classes_.size() <= 8) {
             std::vector<std::string> parts;
