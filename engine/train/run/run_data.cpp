@@ -443,11 +443,9 @@ Status RunData::choose_adapter(const data::TaskTable& table, uint64_t row, data:
     if (name.empty() || name == "-") return {};
     const auto found = std::ranges::find(names, name);
     if (found == names.end()) {
-        const std::string_view near = nearest_name(name, names);
+        const std::string suggestion = did_you_mean(name, names, fmt::format(": {}", fmt::join(names, ", ")));
         return invalid_argument(fmt::format("{}: the column '{}' has '{}', which is not among adapter.names{}",
-                                            table.place(row), recipe_->adapter.route_by, name,
-                                            near.empty() ? fmt::format(": {}", fmt::join(names, ", "))
-                                                         : fmt::format("; did you mean '{}'?", near)));
+                                            table.place(row), recipe_->adapter.route_by, name, suggestion));
     }
     example.adapter = static_cast<int32_t>(found - names.begin());
     ++of_adapter[static_cast<std::size_t>(example.adapter)];
