@@ -3,10 +3,10 @@
 #include "base/file.hpp"
 #include "base/json.hpp"
 #include "base/nearest_name.hpp"
-#include "base/printable.hpp"
 #include "base/read_only_arena.hpp"
 #include "base/sha256.hpp"
 #include "base/shell_word.hpp"
+#include "base/strict_table.hpp"
 #include "hekla/plugin/abi.h"
 #include "plugin/registry/manifest.hpp"
 #include "plugin/registry/version_range.hpp"
@@ -15,6 +15,7 @@
 #include <algorithm>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <limits>
 
 namespace hekla::app {
 namespace {
@@ -28,84 +29,37 @@ constexpr int kFormatVersion = 1;
 constexpr uint64_t kMostBytes = uint64_t{16} << 20; // of an index: about 40,000 plugins
 constexpr std::size_t kMostRefused = 8;             // versions that an error lists
 
-// Reads the members of one object; the first problem is kept.
-struct Members {
-    const json& object;
-    std::string where;
-    Status status;
+uint32_t read_number(StrictTable& table, const char* key) {
+    int64_t number = 0;
+    table.require(key, number, NumberRange{0.0, std::numeric_limits<uint32_t>::max()});
+    return static_cast<uint32_t>(number);
+}
 
-    void fail(const char* key, const char* expected, const json* found) {
-        if (!status.ok()) return;
-        status = corrupt(found == nullptr ? fmt::format("{}: the key \"{}\" is missing", where, key)
-                                          : fmt::format("{}.{}: expected {}, found {}", where, key, expected,
-                                                        found->dump(-1, ' ', false, json::error_handler_t::replace)));
-    }
-    const json* find(const char* key) const {
-        const auto found = object.find(key);
-        return found == object.end() ? nullptr : &*found;
-    }
-    std::string text(const char* key) {
-        const json* value = find(key);
-        return string(key, value) ? value->get<std::string>() : std::string();
-    }
-    // Returns whether a value is a text that can be printed.
-    bool string(const char* key, const json* value) {
-        if (value == nullptr || !value->is_string())
-            fail(key, "a string", value);
-        else if (has_control_characters(value->get_ref<const std::string&>()))
-            fail(key, "a string without control characters", value);
-        else
-            return true;
-        return false;
-    }
-    std::vector<std::string> strings(const char* key) {
-        std::vector<std::string> all;
-        for (const json& one : list(key))
-            if (string(key, &one)) all.push_back(one);
-        return all;
-    }
-    uint32_t number(const char* key) {
-        const json* value = find(key);
-        if (value != nullptr && value->is_number_unsigned() && value->get<uint64_t>() <= UINT32_MAX) return *value;
-        fail(key, "an integer of 0 or more", value);
-        return 0;
-    }
-    const json& list(const char* key) {
-        static const json kNone = json::array();
-        const json* value = find(key);
-        if (value != nullptr && value->is_array()) return *value;
-        fail(key, "a list", value);
-        return kNone;
-    }
-};
-
-Result<IndexedPlugin> read_entry(const json& value, const std::string& where) {
-    if (!value.is_object()) return corrupt(fmt::format("{}: expected an object", where));
-    Members in{value, where, {}};
+// Other keys of an entry are for newer readers.
+IndexedPlugin read_entry(StrictTable& in) {
     IndexedPlugin entry;
-    entry.plugin = in.text("plugin");
-    entry.version = in.text("version");
-    entry.licence = in.text("licence");
-    entry.about = in.text("about");
-    entry.abi_major = in.number("abi_major");
-    entry.abi_minor_needed = in.number("abi_minor_needed");
-    entry.platforms = in.strings("platforms");
-    if (in.find("provides") != nullptr) entry.provides = in.strings("provides");
-    for (const json& need : in.list("needs")) {
-        Members one{need, where + ".needs", {}};
-        if (!need.is_object()) return corrupt(fmt::format("{}: expected objects", one.where));
-        entry.needs.push_back({one.text("plugin"), one.text("version")});
-        HK_TRY(one.status);
-        const auto range = plugin::VersionRange::parse(entry.needs.back().version);
-        if (!range.ok()) return range.status().with_context(one.where);
-    }
-    entry.archive = in.text("archive");
-    entry.sha256 = in.text("sha256");
-    if (in.status.ok() && !is_sha256_hex(entry.sha256))
-        in.fail("sha256", "64 digits of 0 to 9 and a to f", in.find("sha256"));
-    if (in.status.ok() && !plugin::parse_version(entry.version))
-        in.fail("version", "numbers with dots between them", in.find("version"));
-    HK_TRY(in.status);
+    in.require("plugin", entry.plugin);
+    in.require("version", entry.version);
+    in.require("licence", entry.licence);
+    in.require("about", entry.about);
+    entry.abi_major = read_number(in, "abi_major");
+    entry.abi_minor_needed = read_number(in, "abi_minor_needed");
+    in.require("platforms", entry.platforms);
+    in.read("provides", entry.provides);
+    in.require("needs");
+    const auto read_need = [&](StrictTable& one) {
+        IndexedPlugin::Need& need = entry.needs.emplace_back();
+        one.require("plugin", need.plugin);
+        one.require("version", need.version);
+        if (const auto range = plugin::VersionRange::parse(need.version); !range.ok()) one.refuse(range.message());
+    };
+    in.tables("needs", read_need, 0);
+    in.require("archive", entry.archive);
+    in.require("sha256", entry.sha256);
+    if (!is_sha256_hex(entry.sha256))
+        in.fail("sha256", fmt::format("is {}, expected 64 digits of 0 to 9 and a to f", shown_value(entry.sha256)));
+    if (!plugin::parse_version(entry.version))
+        in.fail("version", fmt::format("is {}, expected numbers with dots between them", shown_value(entry.version)));
     return entry;
 }
 
@@ -173,15 +127,17 @@ Result<PluginIndex> PluginIndex::read(const fs::path& file) {
     if (*version != kFormatVersion)
         return unsupported(fmt::format("{}: \"{}\" is {}, this Hekla reads {}", file.string(), kFormat, version->dump(),
                                        kFormatVersion));
-    const auto plugins = root.find("plugins");
-    if (plugins == root.end() || !plugins->is_array())
-        return corrupt(fmt::format("{}: expected a list under the key \"plugins\"", file.string()));
-    for (std::size_t i = 0; i < plugins->size(); ++i) {
-        Result<IndexedPlugin> entry = read_entry((*plugins)[i], fmt::format("plugins[{}]", i));
-        if (!entry.ok()) return entry.status().with_context(file.string());
-        index.by_name_[entry->plugin].push_back(index.plugins_.size());
-        index.plugins_.push_back(entry.take());
-    }
+    TableReading reading(file.string(), Code::corrupt);
+    reading.refuses_unknown_keys = false;
+    reading.refuses_control_characters = true;
+    StrictTable table(root, reading);
+    table.require("plugins");
+    const auto add_entry = [&](StrictTable& one) {
+        index.plugins_.push_back(read_entry(one));
+        index.by_name_[index.plugins_.back().plugin].push_back(index.plugins_.size() - 1);
+    };
+    table.tables("plugins", add_entry, 0);
+    HK_TRY(reading.status());
     return index;
 }
 
@@ -229,9 +185,8 @@ PluginIndex::resolve(const std::string& name, const std::string& range,
         if (best == nullptr) {
             std::vector<std::string_view> names;
             for (const auto& [one, places] : by_name_) names.push_back(one);
-            const std::string_view near = nearest_name(wanted, names);
-            return not_found(fmt::format("{}: has no plugin '{}'{}{}", file_.string(), wanted, by,
-                                         near.empty() ? "" : fmt::format("; did you mean '{}'?", near)));
+            return not_found(
+                fmt::format("{}: has no plugin '{}'{}{}", file_.string(), wanted, by, did_you_mean(wanted, names)));
         }
         if (path.size() >= plugin::kLongestChain)
             return failed_precondition(fmt::format("{}: the plugin '{}' needs a chain of more than {} plugins",

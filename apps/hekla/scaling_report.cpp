@@ -1,15 +1,14 @@
 #include "scaling_report.hpp"
 
+#include "base/chart.hpp"
 #include "base/markup.hpp"
 #include "base/number_text.hpp"
-#include "base/svg.hpp"
 #include "pages/page.hpp"
 #include "scaling/fit_json.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
-#include <functional>
 #include <set>
 
 namespace hekla::app {
@@ -18,148 +17,8 @@ namespace {
 using namespace scaling;
 using nlohmann::ordered_json;
 
-constexpr const char* kColors[] = {"#1f5fa8", "#c8501e", "#3d8f5f", "#8a4fa3", "#b58900", "#4a4a4a",
-                                   "#0f8b8d", "#a8326e", "#5ca9d6", "#7a4b2a", "#8fae3c", "#e08bb5"};
-
-std::string short_number(double value) {
-    constexpr const char* kUnits[] = {"", " k", " M", " G", " T", " P", " E", " Z"};
-    std::size_t unit = 0;
-    while (std::abs(value) >= 999.5 && unit + 1 < std::size(kUnits)) {
-        value /= 1000.0;
-        ++unit;
-    }
-    return fmt::format("{:.3g}{}", value, kUnits[unit]);
-}
-
 std::string range_text(const Range& range) { return fmt::format("{:.4g} to {:.4g}", range.low, range.high); }
 std::string signed_percent(double error) { return fmt::format("{:+.2f}%", 100.0 * error); }
-
-// A picture with logarithmic axes.
-class Chart {
-public:
-    // legend: with room for a title and a legend.
-    Chart(const std::string& title, double height, bool legend = true)
-        : height_(height), top_(legend ? 78.0 : 16.0), svg_(kWidth, height, "sans-serif", 12) {
-        if (!title.empty()) svg_.text(kLeft, 24, title, "font-size=\"15\" fill=\"#222\"");
-    }
-    void include(double x, double y) {
-        if (!(x > 0.0) || !std::isfinite(y)) return;
-        x_low_ = std::min(x_low_, std::log(x)), x_high_ = std::max(x_high_, std::log(x));
-        y_low_ = std::min(y_low_, scaled(y)), y_high_ = std::max(y_high_, scaled(y));
-    }
-    void linear_y() { logarithmic_y_ = false; }
-    // After all include(): a margin, and the grid.
-    void draw_axes(const std::string& x_name, const std::string& y_name) {
-        const auto widen = [](double& low, double& high) {
-            const double margin = std::max((high - low) * 0.06, 1e-3);
-            low -= margin, high += margin;
-        };
-        widen(x_low_, x_high_), widen(y_low_, y_high_);
-        for (const double value : marks(x_low_, x_high_)) {
-            svg_.line(x(value), top_, x(value), height_ - kBottom, "stroke=\"#f0f0f0\"");
-            svg_.text(x(value), height_ - kBottom + 18, short_number(value), "text-anchor=\"middle\" fill=\"#555\"");
-        }
-        const double step =
-            logarithmic_y_ ? tidy_step(std::exp(y_high_) - std::exp(y_low_), 7) : tidy_step(y_high_ - y_low_, 7);
-        const double low = logarithmic_y_ ? std::exp(y_low_) : y_low_,
-                     high = logarithmic_y_ ? std::exp(y_high_) : y_high_;
-        const bool wide = logarithmic_y_ && high / low > 30.0;
-        const auto mark = [&](double value) {
-            svg_.line(kLeft, y(value), kWidth - kRight, y(value), "stroke=\"#e4e4e4\"");
-            svg_.text(kLeft - 8, y(value) + 4,
-                      wide ? short_number(value) : fmt::format("{:.4g}", std::abs(value) < 1e-9 ? 0.0 : value),
-                      "text-anchor=\"end\" fill=\"#555\"");
-        };
-        if (wide)
-            for (const double value : marks(y_low_, y_high_)) mark(value);
-        else
-            for (double value = std::ceil(low / step) * step; value <= high; value += step) mark(value);
-        svg_.text((kLeft + kWidth - kRight) / 2, height_ - 10, x_name, "text-anchor=\"middle\" fill=\"#555\"");
-        svg_.text_upwards(16, (top_ + height_ - kBottom) / 2, y_name, "text-anchor=\"middle\" fill=\"#555\"");
-    }
-    double x(double value) const {
-        return kLeft + (std::log(value) - x_low_) / (x_high_ - x_low_) * (kWidth - kLeft - kRight);
-    }
-    double y(double value) const {
-        return height_ - kBottom - (scaled(value) - y_low_) / (y_high_ - y_low_) * (height_ - top_ - kBottom);
-    }
-    double least_x() const { return std::exp(x_low_); }
-    double most_x() const { return std::exp(x_high_); }
-    // Draws y(x) over a range of x, where it is inside the picture.
-    void curve(double from, double to, const std::function<double(double)>& of, const std::string& attributes) {
-        std::string path;
-        constexpr int kPoints = 96;
-        for (int i = 0; i <= kPoints; ++i) {
-            const double at = std::exp(std::log(from) + (std::log(to) - std::log(from)) * i / kPoints), value = of(at);
-            const bool inside = std::isfinite(value) && scaled(value) >= y_low_ && scaled(value) <= y_high_;
-            if (inside) path += fmt::format("{}{:.1f} {:.1f}", path.empty() || broken_ ? "M" : "L", x(at), y(value));
-            broken_ = !inside;
-        }
-        broken_ = false;
-        if (!path.empty()) svg_.path(path, "fill=\"none\" " + attributes);
-    }
-    void band(double from, double to, const std::function<Range(double)>& of, const std::string& attributes) {
-        std::string path, back;
-        constexpr int kPoints = 40;
-        for (int i = 0; i <= kPoints; ++i) {
-            const double at = std::exp(std::log(from) + (std::log(to) - std::log(from)) * i / kPoints);
-            const Range range = of(at);
-            const auto clamped = [&](double value) { return std::clamp(y(value), top_, height_ - kBottom); };
-            path += fmt::format("{}{:.1f} {:.1f}", i == 0 ? "M" : "L", x(at), clamped(range.high));
-            back.insert(0, fmt::format("L{:.1f} {:.1f}", x(at), clamped(range.low)));
-        }
-        svg_.path(path + back + "Z", attributes);
-    }
-    void point(double px, double py, const std::string& color, bool hollow, const std::string& tip) {
-        svg_.open_group("", tip);
-        svg_.circle(x(px), y(py), hollow ? 4.6 : 3.6,
-                    hollow ? fmt::format("fill=\"#fff\" stroke=\"{}\" stroke-width=\"2\"", color)
-                           : fmt::format("fill=\"{}\"", color));
-        svg_.close_group();
-    }
-    void bar(double px, const Range& range, const std::string& color) {
-        const std::string stroke = fmt::format("stroke=\"{}\" stroke-width=\"1.4\"", color);
-        svg_.line(x(px), y(range.low), x(px), y(range.high), stroke);
-        for (const double end : {range.low, range.high}) svg_.line(x(px) - 5, y(end), x(px) + 5, y(end), stroke);
-    }
-    void label(double px, double py, const std::string& text) {
-        svg_.text(x(px) + 6, y(py) - 4, text, "fill=\"#777\" font-size=\"11\"");
-    }
-    void explain(const std::string& name, const std::string& color) {
-        const double width = 40 + 7.0 * static_cast<double>(name.size());
-        if (legend_ + width > kWidth - kRight) legend_ = kLeft, legend_row_ += 16;
-        svg_.line(legend_, legend_row_, legend_ + 18, legend_row_,
-                  fmt::format("stroke=\"{}\" stroke-width=\"3\"", color));
-        svg_.text(legend_ + 23, legend_row_ + 4, name, "fill=\"#333\"");
-        legend_ += width;
-    }
-    void horizontal(double value) {
-        svg_.line(kLeft, y(value), kWidth - kRight, y(value), "stroke=\"#777\" stroke-dasharray=\"5 4\"");
-    }
-    std::string finish() { return std::move(svg_).finish(); }
-
-private:
-    static constexpr double kWidth = 860, kLeft = 68, kRight = 24, kBottom = 52;
-    double scaled(double value) const { return logarithmic_y_ ? (value > 0.0 ? std::log(value) : -1e300) : value; }
-    // 1, 2 and 5 times powers of ten, or only powers of ten where these are many.
-    static std::vector<double> marks(double low, double high) {
-        std::vector<double> all;
-        const bool few = high - low < 5.0;
-        for (int power = static_cast<int>(std::floor(low / std::log(10.0))); power <= high / std::log(10.0); ++power)
-            for (const double digit : {1.0, 2.0, 5.0}) {
-                const double value = digit * std::pow(10.0, power);
-                if ((digit == 1.0 || few) && std::log(value) >= low && std::log(value) <= high) all.push_back(value);
-            }
-        while (all.size() > 12) // every second
-            for (std::size_t i = 1; i < all.size(); ++i) all.erase(all.begin() + static_cast<std::ptrdiff_t>(i));
-        return all;
-    }
-    double height_, top_;
-    SvgWriter svg_;
-    bool logarithmic_y_ = true, broken_ = false;
-    double x_low_ = 1e300, x_high_ = -1e300, y_low_ = 1e300, y_high_ = -1e300;
-    double legend_ = kLeft, legend_row_ = 44;
-};
 
 // The sizes that a picture has colors for: all of a ladder's, or some of many.
 class Palette {
@@ -168,21 +27,28 @@ public:
         std::set<double> all;
         for (const Point& p : points) all.insert(fit.size_of(p));
         const std::vector<double> sorted(all.begin(), all.end());
-        const std::size_t count = std::min(sorted.size(), std::size(kColors));
+        constexpr std::size_t kMost = 12;
+        const std::size_t count = std::min(sorted.size(), kMost);
         for (std::size_t i = 0; i < count; ++i)
             sizes_.push_back(sorted[count > 1 ? i * (sorted.size() - 1) / (count - 1) : 0]);
     }
     const std::vector<double>& sizes() const { return sizes_; }
     // Returns the color of the nearest size.
-    const char* color(double size) const {
+    std::string color(double size) const {
         const auto nearest =
             std::ranges::min_element(sizes_, {}, [&](double one) { return std::abs(std::log(one) - std::log(size)); });
-        return kColors[static_cast<std::size_t>(nearest - sizes_.begin())];
+        return series_stroke(static_cast<std::size_t>(nearest - sizes_.begin())).color;
     }
 
 private:
     std::vector<double> sizes_;
 };
+
+// Draws a model; one that is held out is hollow.
+void draw_point(Chart& chart, double x, double y, const std::string& color, const Point& point,
+                const std::string& tip) {
+    chart.dot(x, y, color, point.held_out ? 4.6 : 3.6, tip, point.held_out);
+}
 
 const char* size_name(const Fit& fit) {
     return fit.without_embeddings ? "parameters without embeddings" : "parameters";
@@ -287,104 +153,106 @@ ordered_json ScalingReport::json() const {
 std::string ScalingReport::svg(const std::string& title) const {
     const Fit& fit = fits_.front();
     const Palette palette(fit, points_);
-    Chart chart(title, 520);
+    const Stroke dashed{.color = "#555", .dash = "6 4"};
+    ChartLayout layout{.title = title, .legend = {{"best size for the operations", dashed}}, .height = 390};
+    for (const double size : palette.sizes())
+        layout.legend.emplace_back(short_number(size), Stroke{.color = palette.color(size)});
+    Chart chart(layout);
+    chart.x.logarithmic = chart.y.logarithmic = true;
     double most = 0.0, least = 1e300;
     for (const Point& p : points_) {
-        chart.include(fit.flops_of(p), p.loss);
+        chart.x.include(fit.flops_of(p));
+        chart.y.include(p.loss);
         most = std::max(most, fit.flops_of(p)), least = std::min(least, fit.flops_of(p));
     }
-    chart.include(most * 2.0, optimum(fit.law, fit.cost, most * 2.0).loss);
-    chart.draw_axes("floating-point operations of the training", "validation loss");
     const auto frontier = [&](double flops) { return optimum(fit.law, fit.cost, flops); };
+    chart.x.include(most * 2.0);
+    chart.y.include(frontier(most * 2.0).loss);
+    chart.x.widen(0.06);
+    chart.y.widen(0.06);
+    chart.draw_axes({.name = "floating-point operations of the training", .text = short_number},
+                    {.name = "validation loss"});
     if (!fit.resampled.empty())
-        chart.band(
-            least, most * 2.0,
-            [&](double flops) {
-                const Optimum best = frontier(flops);
-                return fit.law_range(best.parameters, best.tokens);
-            },
-            "fill=\"#bbb\" fill-opacity=\"0.35\"");
+        chart.band(least, most * 2.0, [&](double flops) {
+            const Optimum best = frontier(flops);
+            const Range range = fit.law_range(best.parameters, best.tokens);
+            return std::pair(range.low, range.high);
+        });
     chart.curve(
-        least, most * 2.0, [&](double flops) { return frontier(flops).loss; },
-        "stroke=\"#222\" stroke-width=\"1.6\" stroke-dasharray=\"6 4\"");
-    chart.explain("best size for the operations", "#222");
-    for (const double size : palette.sizes()) {
-        const char* const color = palette.color(size);
-        chart.curve(
-            chart.least_x(), chart.most_x(),
-            [&](double flops) { return fit.law.loss(size, fit.cost.tokens(size, flops)); },
-            fmt::format("stroke=\"{}\" stroke-width=\"1\" stroke-opacity=\"0.6\"", color));
-        chart.explain(short_number(size), color);
-    }
+        least, most * 2.0, [&](double flops) { return frontier(flops).loss; }, dashed);
+    for (const double size : palette.sizes())
+        chart.curve(chart.x.low(), chart.x.high(),
+                    [&](double flops) { return fit.law.loss(size, fit.cost.tokens(size, flops)); },
+                    {.color = palette.color(size), .width = 1.0, .opacity = 0.6});
     for (const Prediction& one : predicted_)
         if (!fit.resampled.empty())
-            chart.bar(fit.flops_of(*one.point), one.range, palette.color(fit.size_of(*one.point)));
+            chart.interval(fit.flops_of(*one.point), one.range.low, one.range.high,
+                           palette.color(fit.size_of(*one.point)));
     for (const Point& p : points_)
-        chart.point(fit.flops_of(p), p.loss, palette.color(fit.size_of(p)), p.held_out,
-                    fmt::format("{}: {} parameters, {} tokens, loss {:.4f}{}", p.name, short_number(fit.size_of(p)),
-                                short_number(p.tokens), p.loss, p.held_out ? ", held out" : ""));
+        draw_point(chart, fit.flops_of(p), p.loss, palette.color(fit.size_of(p)), p,
+                   fmt::format("{}: {} parameters, {} tokens, loss {:.4f}{}", p.name, short_number(fit.size_of(p)),
+                               short_number(p.tokens), p.loss, p.held_out ? ", held out" : ""));
     return chart.finish();
 }
 
 std::string ScalingReport::losses_by_size() const {
     const Fit& fit = fits_.front();
     const Palette palette(fit, points_);
-    Chart chart("", 460);
-    std::set<double> losses;
-    double most = 0.0, least = 1e300;
+    const Stroke equal{.color = "#9aa7b5", .width = 1.0}, dashed{.color = "#555", .dash = "6 4"};
+    Chart chart({.legend = {{"equal loss", equal}, {"lowest loss for the operations", dashed}}, .height = 330});
+    chart.x.logarithmic = chart.y.logarithmic = true;
+    double least_loss = 1e300, most_loss = 0.0, most = 0.0, least = 1e300;
     for (const Point& p : points_) {
-        chart.include(fit.size_of(p), p.tokens);
-        losses.insert(p.loss);
+        chart.x.include(fit.size_of(p));
+        chart.y.include(p.tokens);
+        least_loss = std::min(least_loss, p.loss), most_loss = std::max(most_loss, p.loss);
         most = std::max(most, fit.flops_of(p)), least = std::min(least, fit.flops_of(p));
     }
-    chart.draw_axes(size_name(fit), "tokens");
+    chart.x.widen(0.06);
+    chart.y.widen(0.06);
+    chart.draw_axes({.name = size_name(fit), .text = short_number}, {.name = "tokens", .text = short_number});
     constexpr int kLines = 9;
     for (int i = 0; i < kLines; ++i) {
-        const double loss = *losses.begin() + (*losses.rbegin() - *losses.begin()) * i / (kLines - 1.0);
+        const double loss = least_loss + (most_loss - least_loss) * i / (kLines - 1.0);
         const auto tokens = [&](double size) { return fit.law.tokens_for(size, loss).value_or(std::nan("")); };
-        chart.curve(chart.least_x(), chart.most_x(), tokens, "stroke=\"#9aa7b5\" stroke-width=\"1\"");
-        // The label is where the line leaves the picture to the right.
-        if (const double at = chart.most_x() * 0.72; std::isfinite(tokens(at)))
-            chart.label(at, tokens(at), fmt::format("{:.3g}", loss));
+        chart.curve(chart.x.low(), chart.x.high(), tokens, equal);
+        const double at = chart.x.high() * 0.72; // near where the line leaves the picture to the right
+        if (chart.y.contains(tokens(at))) chart.label(at, tokens(at), fmt::format("{:.3g}", loss));
     }
-    std::vector<Optimum> path;
-    for (int i = 0; i <= 48; ++i)
-        path.push_back(optimum(fit.law, fit.cost, least * std::pow(most * 4.0 / least, i / 48.0)));
-    chart.curve(
-        chart.least_x(), chart.most_x(),
-        [&](double size) {
-            for (std::size_t i = 1; i < path.size(); ++i)
-                if (size >= path[i - 1].parameters && size <= path[i].parameters) {
-                    const double part = std::log(size / path[i - 1].parameters) /
-                                        std::max(std::log(path[i].parameters / path[i - 1].parameters), 1e-12);
-                    return path[i - 1].tokens * std::pow(path[i].tokens / path[i - 1].tokens, part);
-                }
-            return std::nan("");
-        },
-        "stroke=\"#222\" stroke-width=\"1.6\" stroke-dasharray=\"6 4\"");
-    chart.explain("equal loss", "#9aa7b5");
-    chart.explain("lowest loss for the operations", "#222");
+    std::vector<std::pair<double, double>> path;
+    for (int i = 0; i <= 48; ++i) {
+        const Optimum best = optimum(fit.law, fit.cost, least * std::pow(most * 4.0 / least, i / 48.0));
+        if (chart.x.contains(best.parameters) && chart.y.contains(best.tokens))
+            path.emplace_back(best.parameters, best.tokens);
+    }
+    chart.line(path, dashed);
     for (const Point& p : points_)
-        chart.point(fit.size_of(p), p.tokens, palette.color(fit.size_of(p)), p.held_out,
-                    fmt::format("{}: loss {:.4f}", p.name, p.loss));
+        draw_point(chart, fit.size_of(p), p.tokens, palette.color(fit.size_of(p)), p,
+                   fmt::format("{}: loss {:.4f}", p.name, p.loss));
     return chart.finish();
 }
 
 std::string ScalingReport::residuals() const {
     const Fit& fit = fits_.front();
     const Palette palette(fit, points_);
-    Chart chart("", 280, false);
-    chart.linear_y();
+    Chart chart({.height = 212});
+    chart.x.logarithmic = true;
     const auto percent_off = [&](const Point& p) {
         return 100.0 * (p.loss / fit.law.loss(fit.size_of(p), p.tokens) - 1.0);
     };
-    for (const Point& p : points_) chart.include(fit.flops_of(p), percent_off(p));
-    chart.include(fit.flops_of(points_.front()), 0.0);
-    chart.draw_axes("floating-point operations of the training", "measured over fitted loss, % more");
-    chart.horizontal(0.0);
+    chart.y.include(0.0);
+    for (const Point& p : points_) {
+        chart.x.include(fit.flops_of(p));
+        chart.y.include(percent_off(p));
+    }
+    chart.x.widen(0.06);
+    chart.y.widen(0.06);
+    chart.draw_axes({.name = "floating-point operations of the training", .text = short_number},
+                    {.name = "measured over fitted loss, % more"});
+    chart.horizontal(0.0, {.color = "#777", .width = 1.0, .dash = "5 4"});
     for (const Point& p : points_)
-        chart.point(fit.flops_of(p), percent_off(p), palette.color(fit.size_of(p)), p.held_out,
-                    fmt::format("{}: {:+.2f}%", p.name, percent_off(p)));
+        draw_point(chart, fit.flops_of(p), percent_off(p), palette.color(fit.size_of(p)), p,
+                   fmt::format("{}: {:+.2f}%", p.name, percent_off(p)));
     return chart.finish();
 }
 

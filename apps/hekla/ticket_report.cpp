@@ -1,16 +1,15 @@
 #include "ticket_report.hpp"
 
+#include "base/chart.hpp"
 #include "base/json.hpp"
 #include "base/markup.hpp"
 #include "base/number_text.hpp"
-#include "base/svg.hpp"
 #include "pages/page.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
 #include <map>
-#include <set>
 
 namespace hekla::app {
 namespace {
@@ -34,38 +33,6 @@ Style style_of(TicketKind kind) {
 // Returns how a run is called in tables.
 const char* run_name(TicketKind kind, int64_t round, double share) {
     return round > 0 ? style_of(kind).name : share < 1.0 ? "given mask" : "dense";
-}
-
-std::string percent(double share) { return fmt::format("{:.1f}%", 100.0 * share); }
-
-// Maps shares to x, logarithmic and falling to the right, and losses to y.
-struct Axes {
-    static constexpr double kWidth = 860, kHeight = 460, kLeft = 64, kRight = 24, kTop = 72, kBottom = 52;
-    double least_share = 1.0, low = 0.0, high = 1.0;
-
-    double x(double share) const { return kLeft + std::log(share) / std::log(least_share) * (kWidth - kLeft - kRight); }
-    double y(double loss) const { return kTop + (high - loss) / (high - low) * (kHeight - kTop - kBottom); }
-};
-
-void draw_grid(SvgWriter& svg, const Axes& axes, const std::set<double, std::greater<>>& shares) {
-    const double right = Axes::kWidth - Axes::kRight, bottom = Axes::kHeight - Axes::kBottom;
-    const double step = tidy_step(axes.high - axes.low, 6);
-    for (double loss = std::ceil(axes.low / step) * step; loss <= axes.high; loss += step) {
-        svg.line(Axes::kLeft, axes.y(loss), right, axes.y(loss), "stroke=\"#e4e4e4\"");
-        svg.text(Axes::kLeft - 8, axes.y(loss) + 4, fmt::format("{:.6g}", std::abs(loss) < step * 1e-6 ? 0.0 : loss),
-                 "text-anchor=\"end\" fill=\"#555\"");
-    }
-    constexpr double kLabel = 46; // pixels that a label needs
-    double next = Axes::kLeft;
-    for (const double share : shares) {
-        svg.line(axes.x(share), Axes::kTop, axes.x(share), bottom, "stroke=\"#f0f0f0\"");
-        if (axes.x(share) < next - 0.01) continue;
-        svg.text(axes.x(share), bottom + 18, percent(share), "text-anchor=\"middle\" fill=\"#555\"");
-        next = axes.x(share) + kLabel;
-    }
-    svg.text((Axes::kLeft + right) / 2, Axes::kHeight - 10, "prunable weights that are left (logarithmic)",
-             "text-anchor=\"middle\" fill=\"#555\"");
-    svg.text_upwards(16, (Axes::kTop + bottom) / 2, "validation loss", "text-anchor=\"middle\" fill=\"#555\"");
 }
 
 } // namespace
@@ -147,7 +114,7 @@ std::string TicketReport::table() const {
         }
         text += fmt::format("{:>5}  {:<14}  {:>15}  {:>6}  {:>8.4f}{}  {:>8.4f}  {:>7.0f}\n", point.round,
                             run_name(point.kind, point.round, point.share()), grouped(static_cast<double>(point.kept)),
-                            percent(point.share()), point.mean(),
+                            percent_text(point.share()), point.mean(),
                             seeds ? fmt::format("  {:>9.4f}", point.deviation()) : "", best, step);
     }
     return text;
@@ -176,64 +143,49 @@ ordered_json TicketReport::json() const {
 }
 
 std::string TicketReport::svg(const std::string& title) const {
-    SvgWriter svg(Axes::kWidth, Axes::kHeight, "sans-serif", 12);
-    svg.text(Axes::kLeft, 24, title, "font-size=\"15\" fill=\"#222\"");
     const std::vector<Point> all = points();
+    ChartLayout layout{.title = title};
+    const Stroke dense{.color = "#777", .width = 1.2, .dash = "5 4"};
+    if (!all.empty() && all.front().round == 0)
+        layout.legend.emplace_back(fmt::format("before pruning ({:.4f})", all.front().mean()), dense);
+    for (const TicketKind kind : kTicketKinds)
+        if (std::ranges::count(all, kind, &Point::kind) > 0)
+            layout.legend.emplace_back(style_of(kind).name, Stroke{style_of(kind).color});
+    Chart chart(layout);
     if (all.empty()) {
-        svg.text(Axes::kLeft, 80, "no round is finished yet", "fill=\"#666\"");
-        return std::move(svg).finish();
+        chart.note("no round is finished yet");
+        return chart.finish();
     }
-    Axes axes;
-    axes.low = 1e300;
-    axes.high = -1e300;
-    std::set<double, std::greater<>> shares;
+    chart.x.logarithmic = chart.x.falling = true;
+    chart.x.include(0.99);
+    ChartAxis shares{.name = "prunable weights that are left (logarithmic)",
+                     .text = [](double share) { return percent_text(share); }};
     for (const Point& point : all) {
-        shares.insert(point.share());
-        axes.low = std::min(axes.low, point.mean() - point.deviation());
-        axes.high = std::max(axes.high, point.mean() + point.deviation());
+        shares.marks.push_back(point.share());
+        chart.x.include(point.share());
+        chart.y.include(point.mean() - point.deviation());
+        chart.y.include(point.mean() + point.deviation());
     }
-    axes.least_share = std::min(*shares.rbegin(), 0.99);
-    const double margin = std::max((axes.high - axes.low) * 0.08, 1e-6);
-    axes.low -= margin;
-    axes.high += margin;
-    draw_grid(svg, axes, shares);
-    double legend = Axes::kLeft;
-    const auto explain = [&](const std::string& name, const std::string& stroke) {
-        svg.line(legend, 46, legend + 24, 46, stroke);
-        svg.text(legend + 30, 50, name, "fill=\"#333\"");
-        legend += 60 + 7.0 * static_cast<double>(name.size());
-    };
-    if (all.front().round == 0) {
-        const std::string dashed = "stroke=\"#777\" stroke-width=\"1.2\" stroke-dasharray=\"5 4\"";
-        const double y = axes.y(all.front().mean());
-        svg.line(Axes::kLeft, y, Axes::kWidth - Axes::kRight, y, dashed);
-        explain(fmt::format("before pruning ({:.4f})", all.front().mean()), dashed);
-    }
+    chart.y.widen(0.08);
+    chart.draw_axes(shares, {.name = "validation loss"});
+    if (all.front().round == 0) chart.horizontal(all.front().mean(), dense);
     for (const TicketKind kind : kTicketKinds) {
         const Style style = style_of(kind);
-        std::string path;
-        for (const Point& point : all) {
-            // The controls begin where the ticket does.
-            if (point.kind != kind && !(point.round == 0 && std::ranges::count(all, kind, &Point::kind) > 0)) continue;
-            const double x = axes.x(point.share());
-            path += fmt::format("{}{:.1f} {:.1f}", path.empty() ? "M" : "L", x, axes.y(point.mean()));
-        }
-        if (path.empty()) continue;
-        svg.path(path, fmt::format("fill=\"none\" stroke=\"{}\" stroke-width=\"1.8\" stroke-linejoin=\"round\"",
-                                   style.color));
+        std::vector<std::pair<double, double>> line;
+        for (const Point& point : all) // the controls begin where the ticket does
+            if (point.kind == kind || (point.round == 0 && std::ranges::count(all, kind, &Point::kind) > 0))
+                line.emplace_back(point.share(), point.mean());
+        chart.line(line, {style.color});
         for (const Point& point : all) {
             if (point.kind != kind) continue;
-            const double x = axes.x(point.share()), mean = point.mean(), deviation = point.deviation();
-            const std::string stroke = fmt::format("stroke=\"{}\" stroke-width=\"1.2\"", style.color);
-            if (deviation > 0.0) svg.line(x, axes.y(mean - deviation), x, axes.y(mean + deviation), stroke);
-            svg.open_group("", fmt::format("{}, round {}: {} of the weights, loss {:.4f}", style.name, point.round,
-                                           percent(point.share()), mean));
-            svg.circle(x, axes.y(mean), 3.4, fmt::format("fill=\"{}\"", style.color));
-            svg.close_group();
+            const double mean = point.mean(), deviation = point.deviation();
+            if (deviation > 0.0) chart.interval(point.share(), mean - deviation, mean + deviation, style.color);
+            chart.dot(point.share(), mean, style.color, 3.4,
+                      fmt::format("{}, round {}: {} of the weights, loss {:.4f}", style.name, point.round,
+                                  percent_text(point.share()), mean));
         }
-        explain(style.name, fmt::format("stroke=\"{}\" stroke-width=\"3\"", style.color));
     }
-    return std::move(svg).finish();
+    return chart.finish();
 }
 
 std::string TicketReport::page(const std::string& title, const std::string& recipe) const {
@@ -247,7 +199,7 @@ std::string TicketReport::page(const std::string& title, const std::string& reci
                         "</td><td class=\"number\">{:.4f}</td><td class=\"number\">{}</td><td class=\"number\">{}</td>"
                         "</tr>\n",
                         point.round, run_name(point.kind, point.round, point.share()),
-                        grouped(static_cast<double>(point.kept)), percent(point.share()), point.mean(),
+                        grouped(static_cast<double>(point.kept)), percent_text(point.share()), point.mean(),
                         point.runs.size() > 1 ? fmt::format("{:.4f}", point.deviation()) : "", point.runs.size());
     rows += "</table>";
     return fill_page(

@@ -1,6 +1,7 @@
 #include "base/nearest_name.hpp"
 
 #include <algorithm>
+#include <fmt/format.h>
 #include <numeric>
 #include <vector>
 
@@ -46,6 +47,12 @@ std::string_view nearest_of(std::string_view name, std::span<const Name> candida
     return nearest;
 }
 
+template<class Name>
+std::string suggestion_of(std::string_view name, std::span<const Name> candidates, std::string_view otherwise) {
+    const std::string_view near = nearest_of(name, candidates);
+    return near.empty() ? std::string(otherwise) : fmt::format("; did you mean '{}'?", near);
+}
+
 } // namespace
 
 std::string_view nearest_name(std::string_view name, std::span<const std::string_view> candidates) {
@@ -54,6 +61,15 @@ std::string_view nearest_name(std::string_view name, std::span<const std::string
 
 std::string_view nearest_name(std::string_view name, std::span<const std::string> candidates) {
     return nearest_of(name, candidates);
+}
+
+std::string did_you_mean(std::string_view name, std::span<const std::string_view> candidates,
+                         std::string_view otherwise) {
+    return suggestion_of(name, candidates, otherwise);
+}
+
+std::string did_you_mean(std::string_view name, std::span<const std::string> candidates, std::string_view otherwise) {
+    return suggestion_of(name, candidates, otherwise);
 }
 
 } // namespace hekla

@@ -16,4 +16,11 @@ std::size_t edit_distance(std::string_view a, std::string_view b, std::size_t li
 std::string_view nearest_name(std::string_view name, std::span<const std::string_view> candidates);
 std::string_view nearest_name(std::string_view name, std::span<const std::string> candidates);
 
+// Returns the end of a message about a name that does not exist: "; did you mean 'NAME'?" for the nearest candidate, or
+// `otherwise` if none is near.
+std::string did_you_mean(std::string_view name, std::span<const std::string_view> candidates,
+                         std::string_view otherwise = {});
+std::string did_you_mean(std::string_view name, std::span<const std::string> candidates,
+                         std::string_view otherwise = {});
+
 } // namespace hekla

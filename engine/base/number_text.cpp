@@ -27,6 +27,15 @@ std::string grouped(double number) {
     return result;
 }
 
+std::string short_number(double number) {
+    constexpr const char* kUnits[] = {"", " k", " M", " G", " T", " P", " E", " Z"};
+    std::size_t unit = 0;
+    for (; std::abs(number) >= 999.5 && unit + 1 < std::size(kUnits); ++unit) number /= 1000.0;
+    return fmt::format("{:.3g}{}", number, kUnits[unit]);
+}
+
+std::string percent_text(double share, int digits) { return fmt::format("{:.{}f}%", 100.0 * share, digits); }
+
 std::string duration_text(double seconds) {
     if (!std::isfinite(seconds) || seconds < 0.0) return "?";
     if (seconds < 1.0) return fmt::format("{:.0f} ms", seconds * 1e3);

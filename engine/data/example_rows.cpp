@@ -1,6 +1,6 @@
 #include "data/example_rows.hpp"
 
-#include "text/unicode/utf8.hpp"
+#include "base/utf8.hpp"
 
 #include <charconv>
 #include <fmt/format.h>
@@ -9,7 +9,7 @@ namespace hekla::data {
 
 std::optional<BadRow> check_line(const Line& line) {
     if (line.too_long) return BadRow{Defect::too_long, fmt::format("the line is longer than {} bytes", line.limit)};
-    if (const std::size_t at = text::find_invalid_utf8(line.text); at < line.text.size())
+    if (const std::size_t at = find_invalid_utf8(line.text); at < line.text.size())
         return BadRow{Defect::not_utf8, fmt::format("byte {} of the line (0x{:02X}) is not valid UTF-8", at + 1,
                                                     static_cast<unsigned char>(line.text[at]))};
     if (const std::size_t at = line.text.find('\0'); at != std::string_view::npos)

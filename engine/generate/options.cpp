@@ -1,5 +1,7 @@
 #include "generate/options.hpp"
 
+#include "base/strict_table.hpp"
+
 #include <cmath>
 #include <fmt/format.h>
 #include <limits>
@@ -23,40 +25,42 @@ constexpr const char* kWithoutEffect[] = {"use_cache",
                                           "_from_model_config",
                                           "bos_token_id"};
 
-Status wrong(const std::string& key, const json& value, const char* expected) {
-    return invalid_argument(fmt::format("{} is {}, expected {}", key, value.dump(), expected));
-}
-
-Status ids(const std::string& key, const json& value, std::vector<int32_t>& into) {
+// Reads a token id, or a list of them; null is an empty list. Returns whether the key is given.
+bool read_ids(StrictTable& in, const char* key, std::vector<int32_t>& into) {
+    const json* value = in.find(key);
+    if (value == nullptr) return false;
     into.clear();
-    const json list = value.is_array() ? value : value.is_null() ? json::array() : json::array({value});
-    for (const json& id : list) {
-        if (!id.is_number_integer()) return wrong(key, value, "a token id, a list of them or null");
-        into.push_back(id.get<int32_t>());
-    }
-    return {};
+    const json list = value->is_array() ? *value : value->is_null() ? json::array() : json::array({*value});
+    for (const json& id : list)
+        if (id.is_number_integer())
+            into.push_back(id.get<int32_t>());
+        else
+            in.wrong(*value, key, "a token id, a list of them or null");
+    return true;
 }
 
-Status id(const std::string& key, const json& value, std::optional<int32_t>& into) {
+// The same for at most one.
+void read_id(StrictTable& in, const char* key, std::optional<int32_t>& into) {
     std::vector<int32_t> list;
-    HK_TRY(ids(key, value, list));
-    if (list.size() > 1) return wrong(key, value, "one token id or null");
+    if (!read_ids(in, key, list)) return;
+    if (list.size() > 1) in.wrong(*in.find(key), key, "one token id or null");
     into = list.empty() ? std::nullopt : std::optional(list[0]);
-    return {};
 }
 
-Status number(const std::string& key, const json& value, int64_t& into) {
-    if (value.is_null()) return {};
-    if (!value.is_number_integer()) return wrong(key, value, "an integer");
-    into = value.get<int64_t>();
-    return {};
+// Reads a number; null changes nothing. Returns whether there is one.
+template<class Number>
+bool read_number(StrictTable& in, const char* key, Number& into) {
+    const json* value = in.find(key);
+    return value != nullptr && !value->is_null() && in.take(*value, key, into);
 }
 
-Status number(const std::string& key, const json& value, double& into) {
-    if (value.is_null()) return {};
-    if (!value.is_number()) return wrong(key, value, "a number");
-    into = value.get<double>();
-    return {};
+// Reads a length; null is none.
+void read_length(StrictTable& in, const char* key, std::optional<int64_t>& into) {
+    int64_t length = 0;
+    if (read_number(in, key, length))
+        into = length;
+    else if (in.find(key) != nullptr)
+        into.reset();
 }
 
 struct Reading {
@@ -64,65 +68,36 @@ struct Reading {
     std::optional<int64_t> max_length, min_length;
     bool top_k_given = false, max_new_tokens_given = false;
 
-    // Returns whether the key is an argument of generation.
-    Result<bool> take(const std::string& key, const json& value) {
+    void read(StrictTable& in) {
         Options& o = options;
-        Status status;
-        bool is_number = false;
-        visit_numbers(
-            [&](const char* name, auto& member, auto...) {
-                if (key != name) return;
-                is_number = true;
-                status = number(key, value, member);
-            },
-            o);
-        if (is_number) {
-            if (key == "max_new_tokens") max_new_tokens_given = !value.is_null();
-            if (key == "top_k") {
-                if (value.is_null()) o.top_k = 0;
-                top_k_given = true;
-            }
-        } else if (key == "max_length" || key == "min_length") {
-            int64_t length = 0;
-            status = number(key, value, length);
-            (key == "max_length" ? max_length : min_length) =
-                value.is_null() ? std::nullopt : std::optional<int64_t>(length);
-        } else if (key == "eos_token_id") {
-            status = ids(key, value, o.eos);
-        } else if (key == "pad_token_id") {
-            status = id(key, value, o.pad);
-        } else if (key == "decoder_start_token_id") {
-            status = id(key, value, o.decoder_start);
-        } else if (key == "forced_bos_token_id") {
-            status = id(key, value, o.forced_bos);
-        } else if (key == "forced_eos_token_id") {
-            status = ids(key, value, o.forced_eos);
-        } else if (key == "suppress_tokens") {
-            status = ids(key, value, o.suppress);
-        } else if (key == "do_sample") {
-            if (!value.is_boolean() && !value.is_null()) return wrong(key, value, "true or false");
-            o.sample = value.is_boolean() && value.get<bool>();
-        } else if (key == "early_stopping") {
-            if (value.is_boolean() || value.is_null())
-                o.early_stopping =
-                    value.is_boolean() && value.get<bool>() ? EarlyStopping::when_full : EarlyStopping::heuristic;
-            else if (value == "never")
-                o.early_stopping = EarlyStopping::never;
-            else
-                return wrong(key, value, "true, false or \"never\"");
-        } else {
-            return false;
+        visit_numbers([&](const char* key, auto& member, auto...) { read_number(in, key, member); }, o);
+        if (const json* count = in.find("max_new_tokens")) max_new_tokens_given = !count->is_null();
+        if (const json* top_k = in.find("top_k")) {
+            top_k_given = true;
+            if (top_k->is_null()) o.top_k = 0;
         }
-        if (!status.ok()) return status;
-        return true;
+        read_length(in, "max_length", max_length);
+        read_length(in, "min_length", min_length);
+        read_ids(in, "eos_token_id", o.eos);
+        read_id(in, "pad_token_id", o.pad);
+        read_id(in, "decoder_start_token_id", o.decoder_start);
+        read_id(in, "forced_bos_token_id", o.forced_bos);
+        read_ids(in, "forced_eos_token_id", o.forced_eos);
+        read_ids(in, "suppress_tokens", o.suppress);
+        if (const json* sample = in.find("do_sample")) {
+            o.sample = false;
+            if (!sample->is_null()) in.take(*sample, "do_sample", o.sample);
+        }
+        if (const json* early = in.find("early_stopping")) {
+            if (!early->is_boolean() && !early->is_null() && *early != "never")
+                in.wrong(*early, "early_stopping", "true, false or \"never\"");
+            o.early_stopping = *early == "never" ? EarlyStopping::never
+                               : *early == true  ? EarlyStopping::when_full
+                                                 : EarlyStopping::heuristic;
+        }
+        for (const char* key : kWithoutEffect) in.find(key);
     }
 };
-
-bool without_effect(const std::string& key) {
-    for (const char* known : kWithoutEffect)
-        if (key == known) return true;
-    return false;
-}
 
 } // namespace
 
@@ -165,16 +140,22 @@ Status check(const Options& o) {
 
 Result<Options> options_from(const json& config, const json& arguments, int64_t prompt_length) {
     Reading reading;
-    if (config.is_object())
-        for (const auto& [key, value] : config.items()) HK_TRY(reading.take(key, value).status());
+    TableReading errors;
+    if (config.is_object()) { // other keys of it are not options
+        StrictTable in(config, errors);
+        reading.read(in);
+    }
     if (!arguments.is_object() && !arguments.is_null())
         return invalid_argument(fmt::format("generation's arguments are {}, expected an object", arguments.dump()));
-    if (arguments.is_object())
-        for (const auto& [key, value] : arguments.items()) {
-            HK_ASSIGN(const bool known, reading.take(key, value));
-            if (!known && !without_effect(key))
-                return unsupported(fmt::format("generation has no argument '{}' (given {})", key, value.dump()));
-        }
+    if (arguments.is_object()) {
+        StrictTable in(arguments, errors);
+        reading.read(in);
+        for (const std::string& key : in.unread())
+            if (in.ok())
+                return unsupported(
+                    fmt::format("generation has no argument '{}' (given {})", key, shown_value(arguments.at(key))));
+    }
+    HK_TRY(errors.status());
     Options& o = reading.options;
     if (o.sample && !reading.top_k_given) o.top_k = 50; // the reference's default
     if (reading.max_length && !reading.max_new_tokens_given) o.max_new_tokens = *reading.max_length - prompt_length;

@@ -86,7 +86,7 @@ Result<std::unordered_map<std::string, double>> read_weights(const std::string& 
 
 } // namespace
 
-Result<std::unique_ptr<Reward>> make_lexicon(RewardKeys& keys) {
+Result<std::unique_ptr<Reward>> make_lexicon(StrictTable& keys) {
     std::string from;
     bool lower_case = true, distinct = false, mean = false;
     keys.require("from", from);
@@ -96,7 +96,7 @@ Result<std::unique_ptr<Reward>> make_lexicon(RewardKeys& keys) {
     HK_TRY(keys.finish());
     auto weights = read_weights(from, lower_case);
     if (!weights.ok()) {
-        keys.refuse("from", weights.message());
+        keys.fail("from", weights.message());
         return keys.finish();
     }
     return std::unique_ptr<Reward>(std::make_unique<Lexicon>(weights.take(), lower_case, distinct, mean));

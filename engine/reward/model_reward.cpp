@@ -152,17 +152,17 @@ Result<Opened> open(const std::string& from, const std::string& label, const plu
 
 } // namespace
 
-Result<std::unique_ptr<Reward>> make_model_reward(RewardKeys& keys, const plugin::Registry& registry,
+Result<std::unique_ptr<Reward>> make_model_reward(StrictTable& keys, const plugin::Registry& registry,
                                                   const program::RuntimeSource& device, const Log& log) {
     std::string from, label, reads = "all";
     keys.require("from", from);
     keys.read("label", label);
     keys.read("reads", reads);
     if (reads != "all" && reads != "completion")
-        keys.refuse("reads", fmt::format("is '{}', expected all or completion", reads));
+        keys.fail("reads", fmt::format("is '{}', expected all or completion", reads));
     HK_TRY(keys.finish());
     Result<Opened> opened = open(from, label, registry, device, log);
-    if (!opened.ok()) return opened.status().with_context(keys.place("from"));
+    if (!opened.ok()) return opened.status().with_context(keys.path_of("from"));
     return std::unique_ptr<Reward>(std::make_unique<ModelReward>(std::move(opened->model), std::move(opened->columns),
                                                                  opened->label, reads == "completion"));
 }

@@ -2,10 +2,10 @@
 #pragma once
 
 #include "base/log.hpp"
+#include "base/strict_table.hpp"
 #include "infer/open/model.hpp"
 #include "program/runtime_source.hpp"
 #include "reward/reward.hpp"
-#include "reward/reward_keys.hpp"
 
 #include <memory>
 
@@ -16,7 +16,7 @@ namespace hekla::reward {
 // `reads` = "completion" that alone, divided by its own tokenizer. A text that its tokenizer cannot divide is not
 // scored. Errors: a folder that is not such a model, an unknown label.
 // registry and runtime must outlive the result.
-Result<std::unique_ptr<Reward>> make_model_reward(RewardKeys& keys, const plugin::Registry& registry,
+Result<std::unique_ptr<Reward>> make_model_reward(StrictTable& keys, const plugin::Registry& registry,
                                                   const program::RuntimeSource& device, const Log& log);
 
 } // namespace hekla::reward

@@ -66,10 +66,8 @@ Result<std::unique_ptr<Reward>> make_plugin_reward(const std::string& name, cons
     nlohmann::json values = instance.provided->defaults.parse();
     for (const auto& [key, value] : config.items()) {
         if (std::ranges::find(instance.provided->parameters, key) == instance.provided->parameters.end()) {
-            const std::string_view near = nearest_name(key, instance.provided->parameters);
-            return invalid_argument(
-                fmt::format("[rewards.{}]: reward '{}' does not know the key '{}'{}", name, id, key,
-                            near.empty() ? std::string() : fmt::format("; did you mean '{}'?", near)));
+            return invalid_argument(fmt::format("[rewards.{}]: reward '{}' does not know the key '{}'{}", name, id, key,
+                                                did_you_mean(key, instance.provided->parameters)));
         }
         values[key] = value;
     }

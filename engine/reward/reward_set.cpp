@@ -18,7 +18,7 @@
 namespace hekla::reward {
 namespace {
 
-using Make = Result<std::unique_ptr<Reward>> (*)(RewardKeys&);
+using Make = Result<std::unique_ptr<Reward>> (*)(StrictTable&);
 constexpr std::pair<const char*, Make> kRules[] = {{"exact_match", make_exact_match},
                                                    {"regex", make_regex},
                                                    {"length", make_length},
@@ -27,18 +27,19 @@ constexpr std::pair<const char*, Make> kRules[] = {{"exact_match", make_exact_ma
 
 Result<std::unique_ptr<Reward>> make_reward(const RewardSpec& spec, const plugin::Registry& registry,
                                             const program::RuntimeSource& device, const Log& log) {
-    RewardKeys keys(spec.name, spec.config);
+    TableReading reading;
+    reading.null_is_absent = true;
+    const std::string path = "rewards." + spec.name;
+    StrictTable keys(spec.config, reading, path, fmt::format("[{}]", path));
     for (const auto& [id, make] : kRules)
         if (spec.id == id) return make(keys);
     if (spec.id == "model") return make_model_reward(keys, registry, device, log);
     if (registry.provides(HK_REWARD_DRAFT, spec.id))
         return make_plugin_reward(spec.name, spec.id, spec.config, registry);
     const std::vector<std::string> known = built_in_rewards();
-    const std::string_view near = nearest_name(spec.id, std::span<const std::string>(known));
-    return not_found(fmt::format("rewards.{}.id: there is no reward '{}'{}", spec.name, spec.id,
-                                 near.empty()
-                                     ? fmt::format(" (there are {}, and those of plugins)", fmt::join(known, ", "))
-                                     : fmt::format("; did you mean '{}'?", near)));
+    return not_found(fmt::format(
+        "rewards.{}.id: there is no reward '{}'{}", spec.name, spec.id,
+        did_you_mean(spec.id, known, fmt::format(" (there are {}, and those of plugins)", fmt::join(known, ", ")))));
 }
 
 } // namespace

@@ -216,43 +216,44 @@ private:
 
 std::optional<int64_t> value_of_expression(std::string_view text) { return Expression(text).whole(); }
 
-Result<std::unique_ptr<Reward>> make_exact_match(RewardKeys& keys) {
+Result<std::unique_ptr<Reward>> make_exact_match(StrictTable& keys) {
     std::string column = "answer";
     bool partial = false;
     keys.read("column", column);
     keys.read("partial", partial);
-    if (column.empty()) keys.refuse("column", "is empty, expected the name of a column, or \"prompt\"");
+    if (column.empty()) keys.fail("column", "is empty, expected the name of a column, or \"prompt\"");
     HK_TRY(keys.finish());
     return std::unique_ptr<Reward>(std::make_unique<ExactMatch>(column, partial));
 }
 
-Result<std::unique_ptr<Reward>> make_regex(RewardKeys& keys) {
+Result<std::unique_ptr<Reward>> make_regex(StrictTable& keys) {
     std::string pattern, column;
     bool whole = false;
     keys.require("pattern", pattern);
     keys.read("column", column);
     keys.read("whole", whole);
-    if (const auto tried = text::matches_expression(pattern, ""); !tried.ok()) keys.refuse("pattern", tried.message());
+    if (const auto tried = text::matches_expression(pattern, ""); !tried.ok()) keys.fail("pattern", tried.message());
     if (whole && !column.empty())
-        keys.refuse("column", "cannot be used with whole = true, which compares the completion with the pattern alone");
+        keys.fail("column", "cannot be used with whole = true, which compares the completion with the pattern alone");
     HK_TRY(keys.finish());
     return std::unique_ptr<Reward>(std::make_unique<Regex>(pattern, column, whole));
 }
 
-Result<std::unique_ptr<Reward>> make_length(RewardKeys& keys) {
+Result<std::unique_ptr<Reward>> make_length(StrictTable& keys) {
     double target = 0.0;
     std::string unit = "characters";
     keys.require("target", target);
     keys.read("unit", unit);
     if (!(target > 0.0) || !std::isfinite(target))
-        keys.refuse("target", fmt::format("is {}, expected a length above 0", target));
+        keys.fail("target", fmt::format("is {}, expected a length above 0", target));
     if (unit != "characters" && unit != "words")
-        keys.refuse("unit", fmt::format("is '{}', expected characters or words", unit));
+        keys.fail("unit", fmt::format("is '{}', expected characters or words", unit));
     HK_TRY(keys.finish());
     return std::unique_ptr<Reward>(std::make_unique<Length>(target, unit == "words"));
 }
 
-Result<std::unique_ptr<Reward>> make_arithmetic(RewardKeys& keys) {
+Result<std::unique_ptr<Reward>> make_arithmetic(StrictTable& keys) {
+    for (const std::string& key : keys.unread()) keys.refuse_key(key, ": this reward has no keys of its own");
     HK_TRY(keys.finish());
     return std::unique_ptr<Reward>(std::make_unique<Arithmetic>());
 }

@@ -55,7 +55,7 @@ TEST_CASE("an index cannot exhaust the stack, run a command or write to the term
     json evil = entry("evil");
     evil["archive"] = "\x1B[31mevil\x07.zip";
     write_index(place, "escapes.json", json::array({evil}));
-    refused(install("escapes.json", "evil"), "plugins[0].archive: expected a string without control characters");
+    refused(install("escapes.json", "evil"), "plugins[0].archive: has a control character");
     evil["archive"] = "https://example.org/';touch PWN;'.zip";
     write_index(place, "quotes.json", json::array({evil}));
     refused(install("quotes.json", "evil"), "curl -fLO 'https://example.org/'\\'';touch PWN;'\\''.zip', then hekla "

@@ -116,7 +116,8 @@ TEST_CASE("mistakes in a task are refused by name") {
     CHECK(refusal(kChoice + "[[metric_list]]\nmetric = \"acc\"\naggregation = \"median\"\n") ==
           "t.toml:9: metric_list.aggregation: is 'median'; that of acc is 'mean'");
     CHECK(refusal(kWritten + "[[filter_list]]\nname = \"n\"\nfilter = [{function = \"take_frist\"}]\n") ==
-          "t.toml:8: filter_list.filter.function: unknown name 'take_frist'; did you mean 'take_first'?");
+          "t.toml:8: filter_list.filter.function: 'take_frist' is not one of regex, take_first, majority_vote; did you "
+          "mean 'take_first'?");
     CHECK(
         refusal(kWritten + "[[filter_list]]\nname = \"n\"\nfilter = [{function = \"regex\", regex_pattern = \"(\"}]\n")
             .find("'(' is not a regular expression") != std::string::npos);
@@ -131,7 +132,8 @@ TEST_CASE("mistakes in a task are refused by name") {
                              "filter = [{function = \"regex\"}]\n")
               .find("leaves several responses") != std::string::npos);
     CHECK(refusal(replaced(kChoice, "multiple_choice", "multiple_choise")) ==
-          "t.toml:2: output_type: unknown name 'multiple_choise'; did you mean 'multiple_choice'?");
+          "t.toml:2: output_type: 'multiple_choise' is not one of multiple_choice, loglikelihood, "
+          "loglikelihood_rolling, generate_until; did you mean 'multiple_choice'?");
     CHECK(refusal(replaced(kChoice, "doc_to_choice = [\"no\", \"yes\"]\n", "")).find("lacks 'doc_to_choice'") !=
           std::string::npos);
     CHECK(refusal(replaced(kChoice, "{{q}}", "{{q")).find("that does not end") != std::string::npos);

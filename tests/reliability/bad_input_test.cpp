@@ -58,7 +58,7 @@ TEST_CASE("recipes") {
     refused(replaced(recipe, "save_steps", "save_step"), {"recipe.toml:18", "save_step", "did you mean 'save_steps'?"});
     refused(replaced(recipe, "n_layer", "n_layers"), {"'n_layers'", "did you mean 'n_layer'?"});
     refused(replaced(recipe, "max_steps = 12", "max_steps = \"many\""),
-            {"recipe.toml:13", "train.max_steps", "a string", "expected an integer"});
+            {"recipe.toml:13", "train.max_steps", "is \"many\"", "expected an integer"});
     refused(replaced(recipe, "n_head = 2", "n_head = \"two\""), {"n_head", "integer"});
     refused(replaced(recipe, "n_head = 2", "n_head = 3"), {"n_head", "3", "16"});
     refused(replaced(recipe, "max_steps = 12", "max_steps = -1"), {"recipe.toml:13", "train.max_steps", "0 or more"});

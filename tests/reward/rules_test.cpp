@@ -63,7 +63,7 @@ TEST_CASE("regex: somewhere, everywhere, or what it finds last") {
     const json last{{"pattern", "#### ([0-9]+)"}, {"column", "answer"}};
     CHECK(score("regex", last, {"", "#### 3 no #### 12", {{"answer", "12"}}}) == 1.0);
     CHECK(score("regex", last, {"", "#### 12 no #### 3", {{"answer", "12"}}}) == 0.0);
-    CHECK(has(refused("regex", {}), "rewards.mine.pattern: is missing, and this reward needs it"));
+    CHECK(has(refused("regex", {}), "rewards.mine: the key 'pattern' is missing"));
     CHECK(has(refused("regex", {{"pattern", "("}}), "rewards.mine.pattern:"));
     CHECK(has(refused("regex", {{"pattern", "a"}, {"whole", true}, {"column", "b"}}), "rewards.mine.column:"));
 }

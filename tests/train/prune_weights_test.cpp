@@ -246,7 +246,7 @@ TEST_CASE("[prune]: bad values are refused with position and key") {
     CHECK(refused("score = \"taylor\"\n") == "r.toml:8: prune.score: 'taylor' is not one of magnitude");
     CHECK(refused("mask = \"all\"\n") == "r.toml:8: prune.mask: 'all' is not one of score, random");
     CHECK(refused("reinitialize = \"no\"\n") ==
-          "r.toml:8: prune.reinitialize: 'no' is not one of rewind, random, none");
+          "r.toml:8: prune.reinitialize: 'no' is not one of rewind, random, none; did you mean 'none'?");
     CHECK(refused("rewind_step = -1\n") == "r.toml:8: prune.rewind_step: -1 is too small, expected 0 or more");
     CHECK(refused("rewind_step = 1000\n") == "r.toml: prune.rewind_step = 1000 must be below train.max_steps = 1000");
     CHECK(refused("rewind_step = 5\nreinitialize = \"random\"\n") ==

@@ -163,17 +163,17 @@ TEST_CASE("errors contain the position, the key, the given and the expected valu
     CHECK(has(refused(with("[train]\nload_in_4bit = true\n")), "'load_in_4bit'; weights are stored in 16 or 32 bits"));
     CHECK(refused(with("[trian]\nseed = 1\n")) == "r.toml:7: there is no section [trian]; did you mean [train]?");
     CHECK(refused(with("[train]\nmax_steps = \"many\"\n")) ==
-          "r.toml:8: train.max_steps: is a string, expected an integer");
+          "r.toml:8: train.max_steps: is \"many\", expected an integer");
     CHECK(refused(with("[train]\nmax_steps = -1\n")) ==
           "r.toml:8: train.max_steps: -1 is too small, expected 0 or more");
     CHECK(refused(with("[train]\nmomentum = 2\n")) == "r.toml:8: train.momentum: 2 is outside 0 to 0.999999");
     CHECK(refused(with("[train]\nlearning_rate = nan\n")) ==
           "r.toml:8: train.learning_rate: nan is not a finite number");
-    CHECK(refused(with("[train]\noptim = \"adam\"\n")) == "r.toml:8: train.optim: 'adam' is not one of adamw, sgd");
+    CHECK(refused(with("[train]\noptim = \"adam\"\n")) ==
+          "r.toml:8: train.optim: 'adam' is not one of adamw, sgd; did you mean 'adamw'?");
     CHECK(refused(with("[train]\nrecompute = [\"norms\", \"gelu\"]\n")) ==
           "r.toml:8: train.recompute: 'gelu' is not one of norms, activations");
-    CHECK(refused(kSmallest, {"train.seed=x"}) ==
-          "override 'train.seed=x': train.seed: is a string, expected an integer");
+    CHECK(refused(kSmallest, {"train.seed=x"}) == "override 'train.seed=x': train.seed: is \"x\", expected an integer");
     CHECK(has(refused(with("[train]\nseed = = 1\n")), "r.toml:8:8: "));
     CHECK(has(refused(with("[train]\nseed = \"\xff\"\n")), "r.toml:8:9: byte 0xFF is not valid UTF-8"));
     CHECK(refused(kSmallest, {"output.dir=a\xff"}) == "override 'output.dir=a...': byte 13 (0xFF) is not valid UTF-8");
@@ -290,7 +290,7 @@ TEST_CASE("schedules: known values, their own keys, and contradictions") {
 
     const auto wrong = [](const std::string& value) { return refused(kSmallest, {"schedules.s=" + value}); };
     CHECK(has(wrong("{valeu = 1}"), "[schedules.s] has no key 'valeu'; did you mean 'value'?"));
-    CHECK(has(wrong("\"fast\""), "schedules.s.value: is a string, expected a number"));
+    CHECK(has(wrong("\"fast\""), "schedules.s.value: is \"fast\", expected a number"));
     CHECK(has(wrong("{kind = \"steps\"}"), "needs `values` that begin at step 1"));
     CHECK(has(wrong("{kind = \"steps\", values = [[1, 1], [4, 2], [4, 3]]}"), "must ascend, but 4 follows 4"));
     CHECK(has(wrong("{kind = \"steps\", values = [[1, 1, 1]]}"), "an array of pairs"));

@@ -208,10 +208,9 @@ Status check_waivers(const plugin::Manifest& manifest) {
             if (test == tests().end()) {
                 std::vector<std::string> names;
                 for (const Test& known : tests()) names.emplace_back(known.name);
-                const std::string_view near = nearest_name(name, names);
-                return invalid_argument(fmt::format("{}: unknown test '{}'{}", where, name,
-                                                    near.empty() ? "; `hekla plugin check --list` lists the tests"
-                                                                 : fmt::format("; did you mean '{}'?", near)));
+                return invalid_argument(
+                    fmt::format("{}: unknown test '{}'{}", where, name,
+                                did_you_mean(name, names, "; `hekla plugin check --list` lists the tests")));
             }
             if (test->level == 1)
                 return invalid_argument(

@@ -4,6 +4,7 @@
 #include "pages/page.hpp"
 #include "pages/routing.hpp"
 
+#include "base/chart.hpp"
 #include "base/curves.hpp"
 #include "base/file.hpp"
 #include "base/markup.hpp"
@@ -80,7 +81,7 @@ std::string class_tables(const ClassPairs& pairs) {
 std::string curves(const std::string& log_file) {
     const Result<std::string> text = read_file(log_file);
     if (!text.ok()) return {};
-    Curve loss{"training loss", "#9fb6c6", {}}, valid{"validation loss", "#b3402a", {}};
+    Curve loss{"training loss", series_stroke(0).color, {}, 0.5}, valid{"validation loss", series_stroke(1).color};
     std::map<std::string, Curve> scores, losses, metrics; // of evaluations; of training steps, by name
     std::istringstream lines(text.value());
     for (std::string line; std::getline(lines, line);) {
@@ -103,21 +104,20 @@ std::string curves(const std::string& log_file) {
     }
     std::string out;
     std::vector<Curve> all{loss, valid};
-    constexpr const char* kColors[] = {"#3d8f5f", "#8a56a8", "#b08a1e", "#4a4a4a"};
     for (auto& [name, curve] : losses) {
         curve.name = "training loss " + name;
-        curve.color = kColors[all.size() % std::size(kColors)];
+        curve.color = series_stroke(all.size()).color;
         all.push_back(curve);
     }
     if (!loss.points.empty() || !valid.points.empty()) out += curve_svg("Loss", all);
     for (auto& [name, curve] : metrics) {
         curve.name = "training " + name;
-        curve.color = "#3d8f5f";
+        curve.color = series_stroke(2).color;
         out += curve_svg(curve.name, {curve});
     }
     for (auto& [name, curve] : scores) {
         curve.name = name;
-        curve.color = "#0b6e99";
+        curve.color = series_stroke(0).color;
         if (curve.points.size() > 1) out += curve_svg(name, {curve});
     }
     return out;
@@ -129,7 +129,7 @@ std::string group_section(const EvaluationPage& page) {
     if (page.group.empty() || groups.empty()) return {};
     std::string out;
     if (const auto numbers = group_numbers(groups); numbers && groups.size() > 1) {
-        Curve curve{"share of correct examples", "#0b6e99", {}};
+        Curve curve{"share of correct examples", series_stroke(0).color};
         for (std::size_t i = 0; i < groups.size(); ++i) curve.points.emplace_back((*numbers)[i], groups[i].correct);
         out += curve_svg("Correct, by " + page.group, {curve}, page.group);
     }

@@ -1,7 +1,7 @@
 #include "pages/tasks_page.hpp"
 
+#include "base/chart.hpp"
 #include "base/markup.hpp"
-#include "base/svg.hpp"
 #include "pages/page.hpp"
 #include "pages/score_chart.hpp"
 
@@ -86,31 +86,26 @@ std::string scores_over_shots(std::span<const EvaluatedModel> models) {
 
 // Accuracy over confidence: a bar per bin, whose opacity shows how many predictions it has.
 std::string reliability_svg(std::span<const Answer> answers) {
-    constexpr double kSide = 260.0, kLeft = 44.0, kTop = 10.0;
     const harness::Calibration calibration = harness::calibration_of(answers);
-    SvgWriter svg(kLeft + kSide + 14.0, kTop + kSide + 44.0, "sans-serif", 11.0);
-    const auto x = [](double value) { return kLeft + kSide * value; };
-    const auto y = [](double value) { return kTop + kSide * (1.0 - value); };
-    for (const double mark : {0.0, 0.2, 0.4, 0.6, 0.8, 1.0}) {
-        svg.line(x(0.0), y(mark), x(1.0), y(mark), R"(stroke="#dfe3e6")");
-        svg.text(x(0.0) - 6.0, y(mark) + 4.0, fmt::format("{:.1f}", mark), R"(text-anchor="end" fill="#66727f")");
-        svg.text(x(mark), y(0.0) + 16.0, fmt::format("{:.1f}", mark), R"(text-anchor="middle" fill="#66727f")");
+    Chart chart({.width = 340, .height = 260, .left = 56, .font_size = 11});
+    for (Scale* scale : {&chart.x, &chart.y}) {
+        scale->include(0.0);
+        scale->include(1.0);
     }
+    const std::vector<double> fifths{0.0, 0.2, 0.4, 0.6, 0.8, 1.0};
+    chart.draw_axes({.name = "confidence", .marks = fifths}, {.name = "accuracy", .marks = fifths});
     uint64_t most = 1;
     for (const harness::ConfidenceBin& bin : calibration.bins()) most = std::max(most, bin.count);
     for (const harness::ConfidenceBin& bin : calibration.bins()) {
         if (bin.count == 0) continue;
         const double opacity = 0.25 + 0.75 * static_cast<double>(bin.count) / static_cast<double>(most);
-        svg.rect(
-            x(bin.low) + 1.0, y(bin.accuracy), x(bin.high) - x(bin.low) - 2.0, y(0.0) - y(bin.accuracy),
-            fmt::format(R"(fill="#0b6e99" fill-opacity="{:.2f}")", opacity),
+        chart.bar(
+            bin.low, bin.high, bin.accuracy, "#0b6e99", opacity,
             fmt::format("{} predictions, confidence {:.3f}, accuracy {:.3f}", bin.count, bin.confidence, bin.accuracy));
-        svg.circle(x(bin.confidence), y(bin.accuracy), 3.0, R"(fill="#1d2733")");
+        chart.dot(bin.confidence, bin.accuracy, "#222", 3.0);
     }
-    svg.line(x(0.0), y(0.0), x(1.0), y(1.0), R"(stroke="#b3402a" stroke-dasharray="4 3")");
-    svg.text(x(0.5), y(0.0) + 34.0, "confidence", R"(text-anchor="middle")");
-    svg.text_upwards(12.0, y(0.4), "accuracy");
-    return std::move(svg).finish();
+    chart.segment(0.0, 0.0, 1.0, 1.0, {.color = "#b3402a", .width = 1.0, .dash = "4 3"});
+    return chart.finish();
 }
 
 std::string reliability(std::span<const EvaluatedModel> models, std::size_t task) {

@@ -1,6 +1,7 @@
 // hekla adapter: what an adapter's folder contains, merging it into its body, and PEFT's form of it.
 #include "adapted_model.hpp"
 #include "base/json.hpp"
+#include "base/number_text.hpp"
 #include "command.hpp"
 #include "gguf_model.hpp"
 #include "infer/adapters/adapter_use.hpp"
@@ -259,10 +260,10 @@ int run_inspect(const Globals& globals, const AdapterArguments& a) {
         std::printf("%s\n", j.dump(1, ' ', false, ordered_json::error_handler_t::replace).c_str());
         return kDone;
     }
-    std::string text = fmt::format("adapter '{}' for {} ({})\n{} parameters, {:.2f}% of the body's {}\n",
-                                   j["adapter"].get<std::string>(), j["body"].get<std::string>(),
-                                   j["architecture"].get<std::string>(), j["parameters"].get<int64_t>(),
-                                   100.0 * j["share"].get<double>(), j["parameters_of_body"].get<int64_t>());
+    std::string text =
+        fmt::format("adapter '{}' for {} ({})\n{} parameters, {} of the body's {}\n", j["adapter"].get<std::string>(),
+                    j["body"].get<std::string>(), j["architecture"].get<std::string>(), j["parameters"].get<int64_t>(),
+                    percent_text(j["share"].get<double>(), 2), j["parameters_of_body"].get<int64_t>());
     std::size_t width = 6;
     for (const ordered_json& module : j["modules"]) width = std::max(width, module["name"].get<std::string>().size());
     text += fmt::format("{:<{}}  {:>7}  {:>7}  {:>5}  {:>10}  {:>9}  {:>9}\n", "module", width, "in", "out", "rank",

@@ -1,6 +1,7 @@
 // hekla adapter list: a table of the adapters in folders.
 #include "adapted_model.hpp"
 #include "base/json.hpp"
+#include "base/number_text.hpp"
 #include "command.hpp"
 #include "infer/adapters/adapter_folder.hpp"
 #include "infer/adapters/adapter_use.hpp"
@@ -156,7 +157,7 @@ std::string text_of(const ordered_json& list) {
         const auto ranks = entry["ranks"].get<std::vector<int64_t>>();
         rows.push_back({text(entry["folder"]), text(entry["format"]), text(entry["adapter"]),
                         ranks.empty() ? "-" : fmt::format("{}", fmt::join(ranks, ",")), text(entry["parameters"]),
-                        entry["share"].is_null() ? "-" : fmt::format("{:.2f}%", 100.0 * entry["share"].get<double>()),
+                        entry["share"].is_null() ? "-" : percent_text(entry["share"].get<double>(), 2),
                         text(entry["base"]) + (entry["fits"].get<bool>()    ? ""
                                                : entry["found"].get<bool>() ? " (does not fit)"
                                                                             : " (not found)")});

@@ -3,6 +3,7 @@
 #include "command.hpp"
 #include "watched_files.hpp"
 
+#include "base/chart.hpp"
 #include "base/curves.hpp"
 #include "base/file.hpp"
 #include "base/json.hpp"
@@ -271,8 +272,8 @@ private:
             fmt::print("{:>8} {:>12} {:>12.4f}\n", step,
                        at < last_.losses.size() ? fmt::format("{:.4f}", last_.losses[at].second) : "-", loss);
         }
-        std::vector<Curve> curves{{"this version", "#0b6e99", now.losses}};
-        if (!last_.losses.empty()) curves.push_back({"last version", "#9fb6c6", last_.losses});
+        std::vector<Curve> curves{{"this version", series_stroke(0).color, now.losses}};
+        if (!last_.losses.empty()) curves.push_back({"last version", series_stroke(0).color, last_.losses, 0.4});
         const fs::path picture = kept_ / "loss.svg";
         if (const Status drawn = write_file_atomically(picture, curve_svg("Loss of two versions", curves)); drawn.ok())
             fmt::print("{}\n", picture.string());

@@ -7,6 +7,7 @@
 
 #include "base/file.hpp"
 #include "base/hash.hpp"
+#include "base/number_text.hpp"
 #include "train/recipe/recipe_adapters.hpp"
 #include "train/recipe/recipe_file.hpp"
 #include "train/run/resume_check.hpp"
@@ -165,8 +166,8 @@ private:
         if (!mask.ok()) return fail(mask.status());
         Progress progress;
         progress.logging_steps = recipe_.train.logging_steps;
-        progress.line(fmt::format("round {} of {}: {:.1f}% of the weights, {}", round, recipe_.prune.rounds,
-                                  100.0 * mask->share(), dir.string()));
+        progress.line(fmt::format("round {} of {}: {} of the weights, {}", round, recipe_.prune.rounds,
+                                  percent_text(mask->share()), dir.string()));
         const std::vector<std::string> changed = overrides(round, kind);
         const std::vector<hk_string> given = host_strings(changed);
         const hk_train_options options = training_options(a_.recipe, given, progress);
@@ -180,8 +181,8 @@ private:
         if (!result.ok()) return fail(result.status());
         if (const Status written = write_file_atomically(dir / kResult, result->json().dump(1) + "\n"); !written.ok())
             return fail(written);
-        progress.line(fmt::format("round {}: {:.1f}% of the weights, validation loss {:.4f}", round,
-                                  100.0 * mask->share(), result->loss));
+        progress.line(fmt::format("round {}: {} of the weights, validation loss {:.4f}", round,
+                                  percent_text(mask->share()), result->loss));
         report_.add(result.value());
         return kDone;
     }

@@ -4,10 +4,10 @@
 #include "base/json.hpp"
 #include "base/nearest_name.hpp"
 #include "base/read_real.hpp"
+#include "base/utf8.hpp"
 #include "model/finite.hpp"
 #include "plugin/composition/combination.hpp"
 #include "plugin/composition/model_names.hpp"
-#include "text/unicode/utf8.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -53,7 +53,7 @@ constexpr std::string_view kCombineKey = "combine."; // '.' is not in the name o
 
 // Reads "combine.KEY=VALUE".
 Status add_combine_key(std::string_view given, Combined& combine) {
-    if (const std::size_t at = text::find_invalid_utf8(given); at < given.size())
+    if (const std::size_t at = find_invalid_utf8(given); at < given.size())
         return invalid_argument(fmt::format("'{}...': byte {} is not valid UTF-8", given.substr(0, at), at + 1));
     const std::size_t equals = given.find('=');
     const std::string key(given.substr(0, equals).substr(kCombineKey.size()));

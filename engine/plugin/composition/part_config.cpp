@@ -47,9 +47,8 @@ Status unknown_keys(const Provided& provided, const json& given, const json& val
         if (std::ranges::any_of(provided.ignored,
                                 [&, &name = key](std::string_view p) { return hekla::matches(p, name); }))
             continue;
-        const std::string_view near = nearest_name(key, provided.parameters);
-        const std::string message = fmt::format("{} does not know the key '{}'{}", what, key,
-                                                near.empty() ? "" : fmt::format("; did you mean '{}'?", near));
+        const std::string message =
+            fmt::format("{} does not know the key '{}'{}", what, key, did_you_mean(key, provided.parameters));
         if (refuse) return invalid_argument(message);
         log.warning(message);
     }

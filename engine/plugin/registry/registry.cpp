@@ -43,11 +43,9 @@ std::string kind_of(std::string_view interface_id) {
 }
 
 std::string choices_text(std::string_view word, Texts choices) {
-    const std::string_view near = nearest_name(word, choices);
-    const std::string hint = near.empty() ? "" : fmt::format("; did you mean '{}'?", near);
     return choices.empty()
                ? "none is known; check the plugin folders (--plugin-path, hk_context_options.plugin_folders)"
-               : fmt::format("known are {}{}", fmt::join(choices, ", "), hint);
+               : fmt::format("known are {}{}", fmt::join(choices, ", "), did_you_mean(word, choices));
 }
 
 enum class Owner { may_be_anyone, must_be_trusted };

@@ -1,52 +1,9 @@
 #include "text/unicode/utf8.hpp"
 
-#include <cstring>
 #include <fmt/format.h>
 #include <utility>
 
 namespace hekla::text {
-namespace {
-
-struct Sequence {
-    enum class State { valid, incomplete, invalid } state;
-    std::size_t size; // of the sequence, or of its longest valid prefix
-};
-
-Sequence read_sequence(std::string_view text) {
-    const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
-    const unsigned first = byte(0);
-    if (first < 0x80) return {Sequence::State::valid, 1};
-    if (first < 0xC2 || first > 0xF4) return {Sequence::State::invalid, 1};
-    const std::size_t size = first < 0xE0 ? 2 : first < 0xF0 ? 3 : 4;
-    // The second byte's range excludes overlong forms, surrogates and values above U+10FFFF.
-    const unsigned low = first == 0xE0 ? 0xA0u : first == 0xF0 ? 0x90u : 0x80u;
-    const unsigned high = first == 0xED ? 0x9Fu : first == 0xF4 ? 0x8Fu : 0xBFu;
-    for (std::size_t i = 1; i < size; ++i) {
-        if (i >= text.size()) return {Sequence::State::incomplete, i};
-        const unsigned next = byte(i);
-        if (next < (i == 1 ? low : 0x80u) || next > (i == 1 ? high : 0xBFu)) return {Sequence::State::invalid, i};
-    }
-    return {Sequence::State::valid, size};
-}
-
-} // namespace
-
-std::size_t find_invalid_utf8(std::string_view text) {
-    std::size_t at = 0;
-    while (at < text.size()) {
-        while (at + 8 <= text.size()) { // skips runs of ASCII, eight bytes at a time
-            uint64_t word;
-            std::memcpy(&word, text.data() + at, 8);
-            if (word & 0x8080808080808080u) break;
-            at += 8;
-        }
-        if (at == text.size()) break;
-        const Sequence sequence = read_sequence(text.substr(at));
-        if (sequence.state != Sequence::State::valid) return at;
-        at += sequence.size;
-    }
-    return at;
-}
 
 Status check_utf8(std::string_view text, const TextOrigin& origin) {
     const std::size_t at = find_invalid_utf8(text);
@@ -102,9 +59,9 @@ std::string Utf8Stream::push(std::string_view bytes) {
     std::string out;
     std::string_view rest = held_;
     while (!rest.empty()) {
-        const Sequence sequence = read_sequence(rest);
-        if (sequence.state == Sequence::State::incomplete) break;
-        out.append(sequence.state == Sequence::State::valid ? rest.substr(0, sequence.size) : kReplacement);
+        const Utf8Sequence sequence = first_utf8_sequence(rest);
+        if (sequence.state == Utf8Sequence::State::incomplete) break;
+        out.append(sequence.state == Utf8Sequence::State::valid ? rest.substr(0, sequence.size) : kReplacement);
         rest.remove_prefix(sequence.size);
     }
     held_.erase(0, held_.size() - rest.size());

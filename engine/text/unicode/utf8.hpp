@@ -2,6 +2,7 @@
 #pragma once
 
 #include "base/status.hpp"
+#include "base/utf8.hpp"
 #include "text/text_position.hpp"
 
 #include <cstdint>
@@ -11,9 +12,6 @@
 namespace hekla::text {
 
 inline constexpr std::string_view kReplacement = "\xEF\xBF\xBD"; // U+FFFD
-
-// Returns the offset of the first byte that is not part of a valid sequence; text.size() if all of it is valid.
-std::size_t find_invalid_utf8(std::string_view text);
 
 // Returns an error with file, line, byte offset and byte, unless `text` is valid.
 Status check_utf8(std::string_view text, const TextOrigin& origin);

@@ -1,7 +1,8 @@
 #include "train/recipe/recipe_file.hpp"
 
 #include "base/file.hpp"
-#include "text/unicode/utf8.hpp"
+#include "base/toml.hpp"
+#include "base/utf8.hpp"
 #include "train/recipe/recipe_adapters.hpp"
 #include "train/recipe/recipe_optimizer.hpp"
 #include "train/recipe/recipe_reader.hpp"
@@ -33,7 +34,7 @@ std::optional<RecipeSection> named_section(const std::string& name) {
 }
 
 Result<Override> split_override(const std::string& text) {
-    if (const std::size_t at = text::find_invalid_utf8(text); at < text.size())
+    if (const std::size_t at = find_invalid_utf8(text); at < text.size())
         return invalid_argument(fmt::format("override '{}...': byte {} (0x{:02X}) is not valid UTF-8",
                                             text.substr(0, at), at + 1, static_cast<unsigned char>(text[at])));
     const std::size_t equals = text.find('=');
@@ -146,7 +147,9 @@ Status check(const Recipe& r) {
 
 Result<Recipe> read_table(const toml::table& root, const std::string& name) {
     Recipe recipe;
-    RecipeReader reader(root, name);
+    TableReading reading(name);
+    HK_ASSIGN(const nlohmann::json values, toml_values(root, reading));
+    RecipeReader reader(values, reading);
     visit_sections(recipe, reader);
     HK_TRY(reader.finish());
     resolve(recipe);

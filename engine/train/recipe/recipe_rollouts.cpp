@@ -36,10 +36,8 @@ Status refuse_other_key(const std::string& key) {
     for (const RecipeSection& section : recipe_sections())
         for (const RecipeKey& one : section.keys)
             if (section.name == "rollout" && !one.name.empty()) known.push_back(one.name);
-    const std::string_view near = nearest_name(key, std::span<const std::string>(known));
     return invalid_argument(fmt::format("[rollout] has no key '{}'{}", key,
-                                        near.empty() ? fmt::format(" (it has {})", fmt::join(known, ", "))
-                                                     : fmt::format("; did you mean '{}'?", near)));
+                                        did_you_mean(key, known, fmt::format(" (it has {})", fmt::join(known, ", ")))));
 }
 
 } // namespace

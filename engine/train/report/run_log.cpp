@@ -1,5 +1,6 @@
 #include "train/report/run_log.hpp"
 
+#include "base/chart.hpp"
 #include "base/curves.hpp"
 #include "base/file.hpp"
 #include "base/json.hpp"
@@ -113,7 +114,6 @@ Status RunLog::evaluation(const EvaluationRecord& r) {
 }
 
 Status RunLog::write_curves(const std::filesystem::path& folder, const std::string& title) const {
-    constexpr const char* kColors[] = {"#3d8f5f", "#8a56a8", "#b08a1e", "#4a4a4a", "#2a9d9d", "#a8385a"};
     // Moving average of losses of single batches, which are noisy.
     const auto smooth = [](const Points& raw) {
         Points points;
@@ -128,12 +128,13 @@ Status RunLog::write_curves(const std::filesystem::path& folder, const std::stri
     const auto curves_of = [&](const std::vector<std::pair<std::string, Points>>& named) {
         std::vector<Curve> curves;
         for (const auto& [name, points] : named)
-            curves.push_back({name + ", mean of 32", kColors[curves.size() % std::size(kColors)], smooth(points)});
+            curves.push_back({name + ", mean of 32", series_stroke(curves.size() + 2).color, smooth(points)});
         return curves;
     };
-    std::vector<Curve> losses{{"training loss, each step", "#c9d6e8", losses_},
-                              {"training loss, mean of 32", "#1f5fa8", smooth(losses_)},
-                              {"validation loss", "#c8501e", evaluations_}};
+    const std::string first = series_stroke(0).color, second = series_stroke(1).color;
+    std::vector<Curve> losses{{"training loss, each step", first, losses_, 0.25},
+                              {"training loss, mean of 32", first, smooth(losses_)},
+                              {"validation loss", second, evaluations_}};
     for (Curve& curve : curves_of(named_losses_)) losses.push_back(std::move(curve));
     HK_TRY(write_file_atomically(folder / "loss.svg", curve_svg(title, losses)));
     if (metrics_.empty()) return {};
@@ -144,7 +145,7 @@ Status RunLog::write_curves(const std::filesystem::path& folder, const std::stri
                                         "policy/clipfrac_avg", "loss/value_avg"})
         for (const auto* of : {&metrics_, &named_losses_})
             for (const auto& [found, points] : *of)
-                if (found == name) panels.push_back({found, kColors[panels.size() % std::size(kColors)], points});
+                if (found == name) panels.push_back({found, series_stroke(panels.size()).color, points});
     return write_file_atomically(folder / "rl.svg", panels_svg(title, panels));
 }
 

@@ -455,11 +455,9 @@ Status RunData::choose_adapter(const data::TaskTable& table, uint64_t row, data:
     if (name.empty() || name == "-") return {};
     const auto found = std::ranges::find(names, name);
     if (found == names.end()) {
-        const std::string_view near = nearest_name(name, names);
+        const std::string suggestion = did_you_mean(name, names, fmt::format(": {}", fmt::join(names, ", ")));
         return invalid_argument(fmt::format("{}: the column '{}' has '{}', which is not among adapter.names{}",
-                                            table.place(row), recipe_->adapter.route_by, name,
-                                            near.empty() ? fmt::format(": {}", fmt::join(names, ", "))
-                                                         : fmt::format("; did you mean '{}'?", near)));
+                                            table.place(row), recipe_->adapter.route_by, name, suggestion));
     }
     example.adapter = static_cast<int32_t>(found - names.begin());
     ++of_adapter[static_cast<std::size_t>(example.adapter)];
@@ -570,11 +568,12 @@ Status RunData::open_tables(const text::Tokenizer& tokenizer, const plugin::Comp
         std::string text = fmt::format("{}: {} examples, {:.1f} tokens each, at most {}", name, count_text(rows.size()),
                                        static_cast<double>(total) / n, longest);
         if (cut > 0)
-            text += fmt::format(", {} cut off at {} ({:.1f}%)", count_text(cut), length,
-                                100.0 * static_cast<double>(cut) / n);
+            text += fmt::format(", {} cut off at {} ({})", count_text(cut), length,
+                                percent_text(static_cast<double>(cut) / n));
         if (encoded.unknown_tokens > 0)
-            text += fmt::format(", {:.2f}% unknown tokens", 100.0 * static_cast<double>(encoded.unknown_tokens) /
-                                                                static_cast<double>(encoded.tokens));
+            text += fmt::format(
+                ", {} unknown tokens",
+                percent_text(static_cast<double>(encoded.unknown_tokens) / static_cast<double>(encoded.tokens), 2));
         if (seen > 0) text += fmt::format(", {} are in train too", count_text(seen));
         if (!classes_.empty() && classes_.size() <= 8) {
             std::vector<std::string> parts;

@@ -19,9 +19,9 @@ Result<WeightMask> mask_of_run(const PreparedRun& run, std::span<const program::
     const fs::path file = run.checkpoint ? run.folder / kMaskFile : fs::path(run.recipe.prune.from_mask);
     HK_ASSIGN(mask, WeightMask::read(file));
     HK_TRY(mask.check(table, file.string()));
-    run.context.message(fmt::format("mask {}: {} of {} weights are left ({:.1f}%)", file.string(),
+    run.context.message(fmt::format("mask {}: {} of {} weights are left ({})", file.string(),
                                     grouped(static_cast<double>(mask.kept())),
-                                    grouped(static_cast<double>(mask.weights())), 100.0 * mask.share()));
+                                    grouped(static_cast<double>(mask.weights())), percent_text(mask.share())));
     return mask;
 }
 

@@ -20,10 +20,9 @@ Status check_name(std::span<const std::string> names, std::string_view name) {
         return invalid_argument(fmt::format("the graph has no step scalar '{}', and no others: an architecture, "
                                             "objective or head makes one with step_scalar(name, initial)",
                                             name));
-    const std::string_view near = nearest_name(name, names);
-    return invalid_argument(fmt::format("the graph has no step scalar '{}'{}", name,
-                                        near.empty() ? fmt::format(" (it has {})", fmt::join(names, ", "))
-                                                     : fmt::format("; did you mean '{}'?", near)));
+    return invalid_argument(
+        fmt::format("the graph has no step scalar '{}'{}", name,
+                    did_you_mean(name, names, fmt::format(" (it has {})", fmt::join(names, ", ")))));
 }
 
 } // namespace

@@ -1,13 +1,13 @@
 // Reads TOML that may be damaged or hostile.
 #pragma once
 
-#include "base/status.hpp"
+#include "base/strict_table.hpp"
 
 #include <string>
 #include <string_view>
 #include <toml++/toml.h>
 
-namespace hekla::train {
+namespace hekla {
 
 // The deepest accepted nesting of keys, tables and arrays, because toml++ and visitors of its tables recurse once per
 // level.
@@ -20,4 +20,10 @@ Status check_toml_depth(std::string_view text, const std::string& name);
 // syntax.
 Result<toml::table> parse_toml(std::string_view text, const std::string& name);
 
-} // namespace hekla::train
+// Returns the values of a table, and notes the place of each in `reading`: "FILE:LINE", or the source path of a node
+// that was parsed from another text. Error: dates and times.
+Result<nlohmann::json> toml_values(const toml::table& table, TableReading& reading);
+// The same of a text.
+Result<nlohmann::json> toml_values(std::string_view text, TableReading& reading);
+
+} // namespace hekla

@@ -1,13 +1,15 @@
-#include "train/recipe/toml_text.hpp"
+#include "base/toml.hpp"
 
-#include "text/unicode/utf8.hpp"
+#include "base/utf8.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
 #include <vector>
 
-namespace hekla::train {
+namespace hekla {
 namespace {
+
+using nlohmann::json;
 
 // A scanner for the nesting depth of a text, without recursion: dotted keys, table headers, arrays and inline tables.
 // It knows just enough of TOML to skip strings and comments.
@@ -115,6 +117,51 @@ std::string position(std::string_view text, std::size_t at, const std::string& n
     return fmt::format("{}:{}:{}", name, line, at - begin + 1);
 }
 
+std::string place_of(const toml::node& node, const std::string& file) {
+    const toml::source_region& source = node.source();
+    if (source.path != nullptr && *source.path != file) return *source.path;
+    if (source.begin.line > 0) return fmt::format("{}:{}", file, source.begin.line);
+    // A table that was made of a key alone has no place, but its first value has.
+    if (const toml::table* table = node.as_table(); table != nullptr && !table->empty())
+        return place_of(table->begin()->second, file);
+    return file;
+}
+
+// path: of the value, for messages.
+Result<json> value_of(const toml::node& node, const std::string& file, const std::string& path) {
+    if (const auto* text = node.as_string()) return json(text->get());
+    if (const auto* integer = node.as_integer()) return json(integer->get());
+    if (const auto* real = node.as_floating_point()) return json(real->get());
+    if (const auto* flag = node.as_boolean()) return json(flag->get());
+    if (const auto* array = node.as_array()) {
+        json list = json::array();
+        for (const toml::node& element : *array) {
+            HK_ASSIGN(json value, value_of(element, file, path));
+            list.push_back(std::move(value));
+        }
+        return list;
+    }
+    if (const auto* table = node.as_table()) {
+        json object = json::object();
+        for (const auto& [key, element] : *table) {
+            const std::string name(key.str());
+            HK_ASSIGN(object[name], value_of(element, file, path.empty() ? name : path + "." + name));
+        }
+        return object;
+    }
+    return invalid_argument(
+        fmt::format("{}: {}: a date or time cannot be used here; write it as a string", place_of(node, file), path));
+}
+
+// Notes the places of what value_of() made of a node.
+void note_places(const toml::node& node, const json& value, TableReading& reading) {
+    reading.set_place(value, place_of(node, reading.file()));
+    if (const auto* array = node.as_array())
+        for (std::size_t i = 0; i < array->size(); ++i) note_places((*array)[i], value[i], reading);
+    if (const auto* table = node.as_table())
+        for (const auto& [key, element] : *table) note_places(element, value.at(std::string(key.str())), reading);
+}
+
 } // namespace
 
 Status check_toml_depth(std::string_view text, const std::string& name) {
@@ -125,7 +172,7 @@ Status check_toml_depth(std::string_view text, const std::string& name) {
 }
 
 Result<toml::table> parse_toml(std::string_view text, const std::string& name) {
-    if (const std::size_t at = text::find_invalid_utf8(text); at < text.size())
+    if (const std::size_t at = find_invalid_utf8(text); at < text.size())
         return invalid_argument(fmt::format("{}: byte 0x{:02X} is not valid UTF-8", position(text, at, name),
                                             static_cast<unsigned char>(text[at])));
     HK_TRY(check_toml_depth(text, name));
@@ -138,4 +185,15 @@ Result<toml::table> parse_toml(std::string_view text, const std::string& name) {
     return std::move(parsed).table();
 }
 
-} // namespace hekla::train
+Result<json> toml_values(const toml::table& table, TableReading& reading) {
+    HK_ASSIGN(json values, value_of(table, reading.file(), ""));
+    for (const auto& [key, element] : table) note_places(element, values.at(std::string(key.str())), reading);
+    return values;
+}
+
+Result<json> toml_values(std::string_view text, TableReading& reading) {
+    HK_ASSIGN(const toml::table table, parse_toml(text, reading.file()));
+    return toml_values(table, reading);
+}
+
+} // namespace hekla
