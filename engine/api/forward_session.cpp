@@ -1,5 +1,5 @@
-#include "api/call_environment.hpp"
 #include "api/forward_session.hpp"
+#include "api/call_environment.hpp"
 
 #include "api/arguments.hpp"
 #include "api/boundary.hpp"

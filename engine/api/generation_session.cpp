@@ -1,5 +1,5 @@
-#include "api/call_environment.hpp"
 #include "api/generation_session.hpp"
+#include "api/call_environment.hpp"
 
 #include "api/boundary.hpp"
 #include "api/capture.hpp"
