@@ -4,8 +4,9 @@
 #include "infer/adapters/adapter_uses.hpp"
 #include "infer/adapters/lora_slots.hpp"
 #include "infer/adapters/stored_adapter.hpp"
-#include "plugin/composition/compose.hpp"
+#include "plugin/composition/composition_spec.hpp"
 #include "plugin/composition/model_names.hpp"
+#include "plugin/host/site.hpp"
 
 #include <set>
 
