@@ -1,6 +1,10 @@
 #include "replayed_step.hpp"
 
+#include "model/checkpoint.hpp"
+
 #include "program/parameter_store.hpp"
+#include "train/run/run_progress.hpp"
+#include "train/training_run.hpp"
 #include "train/update/schedule.hpp"
 
 #include <fmt/format.h>

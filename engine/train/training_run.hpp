@@ -5,6 +5,7 @@
 
 #include "data/batcher.hpp"
 #include "program/node_cost.hpp"
+#include "program/runtime_source.hpp"
 #include "train/recipe/recipe.hpp"
 #include "train/run/run_context.hpp"
 
@@ -24,7 +25,6 @@ namespace hekla::program {
 class ParameterStore;
 class Program;
 class Runtime;
-class RuntimeSource;
 struct Target;
 } // namespace hekla::program
 namespace hekla::text {

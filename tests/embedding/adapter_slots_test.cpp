@@ -1,8 +1,9 @@
 // LoRA adapters in the slots of a generation's session: filled, chosen and exchanged while it runs.
-#include "work.hpp"
-
+#include "gpu/glsl.hpp"
 #include "hekla/plan.h"
 #include "infer/exported/exported_model.hpp"
+#include "plugin/registry/registry.hpp"
+#include "work.hpp"
 
 #include <cmath>
 #include <cstring>

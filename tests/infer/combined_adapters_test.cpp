@@ -4,6 +4,7 @@
 #include "generate/decoder_reference.hpp"
 #include "generate/generator.hpp"
 #include "infer/passes/likelihood.hpp"
+#include "model/safetensors.hpp"
 #include "program/runtime.hpp"
 #include "support.hpp"
 #include "support/test_folder.hpp"

@@ -1,6 +1,7 @@
 // Exported models: the same bits as the folders they were exported from, without plugins and without a compiler; and
 // damaged or invalid files.
 #include "model/folder.hpp"
+#include "program/estimate.hpp"
 #include "program/runtime.hpp"
 #include "support.hpp"
 

@@ -5,6 +5,8 @@
 #include "infer/open/open_model.hpp"
 #include "infer/passes/embed.hpp"
 #include "infer/passes/forward.hpp"
+#include "plugin/composition/compose.hpp"
+#include "program/parameter_store.hpp"
 #include "program/runtime.hpp"
 
 #include <algorithm>

@@ -1,6 +1,7 @@
-#include "model/checkpoint.hpp"
-
 #include "base/philox.hpp"
+#include "model/checkpoint.hpp"
+#include "model/folder.hpp"
+#include "model/weights.hpp"
 #include "temporary.hpp"
 
 #include <atomic>

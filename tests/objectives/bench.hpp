@@ -5,6 +5,7 @@
 #include "base/philox.hpp"
 #include "batch/collate.hpp"
 #include "graph/reference.hpp"
+#include "plugin/composition/compose.hpp"
 #include "text/frame_shapes.hpp"
 #include "text/tokenizer_trainer.hpp"
 

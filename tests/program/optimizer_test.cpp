@@ -1,6 +1,8 @@
 // The optimizer's dispatches against plain arithmetic on the host: AdamW, SGD, clipping, groups, skipped steps.
+#include "graph/gradient/backward.hpp"
 #include "program/harness.hpp"
 #include "program/lowering/optimizer.hpp"
+#include "program/lowering/optimizer_state.hpp"
 #include "program/parameter_store.hpp"
 
 #include <algorithm>

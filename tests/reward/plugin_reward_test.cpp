@@ -1,4 +1,5 @@
 // A reward of a plugin: the draft interface, from C++ and through a library.
+#include "plugin/registry/registry.hpp"
 #include "reward/reward_set.hpp"
 
 #include <cmath>

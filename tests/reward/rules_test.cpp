@@ -1,5 +1,6 @@
 // Rewards that are computed from texts: values, keys, what is refused, and weighted sums.
 #include "base/file.hpp"
+#include "plugin/registry/registry.hpp"
 #include "reward/reward_set.hpp"
 #include "reward/rules.hpp"
 #include "support/test_folder.hpp"

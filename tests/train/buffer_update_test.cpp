@@ -1,12 +1,14 @@
 // Buffers that a training step writes, in a run: checkpoints, resuming, evaluation, and what is refused.
 #include "base/file.hpp"
 #include "model/weights.hpp"
+#include "program/harness.hpp"
 #include "program/runtime.hpp"
 #include "support/test_folder.hpp"
 #include "train/recipe/recipe_file.hpp"
+#include "train/run/run_context.hpp"
+#include "train/training_events.hpp"
 #include "train/training_loop.hpp"
-
-#include "program/harness.hpp"
+#include "train/training_run.hpp"
 
 #include <nlohmann/json.hpp>
 #include <sstream>

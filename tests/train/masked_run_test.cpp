@@ -2,11 +2,15 @@
 // same optimizer makes of them, and a run starts from the weights of another.
 #include "base/file.hpp"
 #include "model/safetensors.hpp"
+#include "model/weights.hpp"
+#include "program/harness.hpp"
 #include "support/test_folder.hpp"
 #include "train/recipe/recipe_file.hpp"
+#include "train/run/run_context.hpp"
+#include "train/training_events.hpp"
 #include "train/training_loop.hpp"
-
-#include "program/harness.hpp"
+#include "train/training_run.hpp"
+#include "train/update/weight_mask.hpp"
 
 #include <algorithm>
 #include <bit>

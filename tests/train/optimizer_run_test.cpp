@@ -2,12 +2,16 @@
 // the bytes of a plan, and what is refused.
 #include "base/file.hpp"
 #include "model/safetensors.hpp"
+#include "program/harness.hpp"
 #include "program/parameter_store.hpp"
 #include "support/test_folder.hpp"
 #include "train/recipe/recipe_file.hpp"
+#include "train/run/run_context.hpp"
+#include "train/run/training_plan.hpp"
+#include "train/training_events.hpp"
 #include "train/training_loop.hpp"
-
-#include "program/harness.hpp"
+#include "train/training_run.hpp"
+#include "train/update/weight_mask.hpp"
 
 #include <algorithm>
 

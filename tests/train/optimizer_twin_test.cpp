@@ -2,13 +2,13 @@
 // the twins.
 #include "base/file.hpp"
 #include "graph/builder.hpp"
+#include "plugin/registry/registry.hpp"
+#include "program/harness.hpp"
 #include "program/parameter_store.hpp"
 #include "program/program.hpp"
 #include "train/recipe/recipe_optimizer.hpp"
 #include "train/step/training_graph.hpp"
 #include "train/update/update_rules.hpp"
-
-#include "program/harness.hpp"
 
 #include <algorithm>
 

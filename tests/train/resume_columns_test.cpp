@@ -1,12 +1,13 @@
 // The column "resume" of docs/recipes.md is true: for every key of every section a run is continued with another value,
 // and is refused, warns or continues silently as the table of keys has it.
 #include "base/file.hpp"
+#include "program/harness.hpp"
 #include "support/test_folder.hpp"
 #include "train/recipe/recipe_file.hpp"
 #include "train/recipe/recipe_sections.hpp"
+#include "train/run/run_context.hpp"
 #include "train/training_loop.hpp"
-
-#include "program/harness.hpp"
+#include "train/training_run.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>

@@ -2,12 +2,14 @@
 // before.
 #include "base/file.hpp"
 #include "graph/builder.hpp"
+#include "program/harness.hpp"
 #include "support/test_folder.hpp"
 #include "train/recipe/recipe_file.hpp"
+#include "train/run/run_context.hpp"
 #include "train/step/loss_counts.hpp"
+#include "train/training_events.hpp"
 #include "train/training_loop.hpp"
-
-#include "program/harness.hpp"
+#include "train/training_run.hpp"
 
 #include <algorithm>
 

@@ -1,12 +1,15 @@
 // Step scalars of a training: set by schedules and the host, and equal in a resumed run.
 #include "base/file.hpp"
+#include "program/harness.hpp"
 #include "program/runtime.hpp"
 #include "support/test_folder.hpp"
 #include "train/recipe/recipe_file.hpp"
+#include "train/run/run_context.hpp"
+#include "train/step/step_scalars.hpp"
+#include "train/training_events.hpp"
 #include "train/training_loop.hpp"
+#include "train/training_run.hpp"
 #include "train/update/schedule.hpp"
-
-#include "program/harness.hpp"
 
 #include <cmath>
 #include <cstring>

@@ -1,11 +1,13 @@
 // Objectives that see the step: in the batch, and in the graph by the scalars that a training sets itself.
 #include "base/file.hpp"
+#include "program/harness.hpp"
 #include "program/runtime.hpp"
 #include "support/test_folder.hpp"
 #include "train/recipe/recipe_file.hpp"
+#include "train/run/run_context.hpp"
+#include "train/training_events.hpp"
 #include "train/training_loop.hpp"
-
-#include "program/harness.hpp"
+#include "train/training_run.hpp"
 
 #include <nlohmann/json.hpp>
 #include <sstream>

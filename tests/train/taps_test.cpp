@@ -1,14 +1,15 @@
 // Taps of a training: statistics and values, which change no bit of it.
-#include "program/runtime.hpp"
-#include "train/step/taps.hpp"
-
 #include "base/file.hpp"
 #include "model/safetensors.hpp"
+#include "program/harness.hpp"
+#include "program/runtime.hpp"
 #include "support/test_folder.hpp"
 #include "train/recipe/recipe_file.hpp"
+#include "train/run/run_context.hpp"
+#include "train/step/taps.hpp"
+#include "train/training_events.hpp"
 #include "train/training_loop.hpp"
-
-#include "program/harness.hpp"
+#include "train/training_run.hpp"
 
 #include <cmath>
 #include <cstring>

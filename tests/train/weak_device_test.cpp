@@ -5,12 +5,14 @@
 #include "generate/decoder_reference.hpp"
 #include "generate/generator.hpp"
 #include "infer/open/open_model.hpp"
+#include "program/harness.hpp"
 #include "program/runtime.hpp"
 #include "support/test_folder.hpp"
 #include "train/recipe/recipe_file.hpp"
+#include "train/run/run_context.hpp"
+#include "train/training_events.hpp"
 #include "train/training_loop.hpp"
-
-#include "program/harness.hpp"
+#include "train/training_run.hpp"
 
 using namespace hekla;
 using namespace hekla::test;

@@ -8,6 +8,7 @@
 #include "model/finite.hpp"
 #include "plugin/composition/combination.hpp"
 #include "plugin/composition/model_names.hpp"
+#include "plugin/composition/plugin_set.hpp"
 
 #include <algorithm>
 #include <cmath>

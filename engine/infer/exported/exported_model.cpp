@@ -1,6 +1,7 @@
 #include "infer/exported/exported_model.hpp"
 
 #include "infer/adapters/adapter_use.hpp"
+#include "plugin/composition/compose.hpp"
 #include "plugin/process/stored_plugins.hpp"
 #include "program/runtime.hpp"
 #include "text/files/tokenizer_files.hpp"

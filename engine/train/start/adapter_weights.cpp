@@ -1,5 +1,7 @@
 #include "train/start/adapter_weights.hpp"
 
+#include "plugin/composition/compose.hpp"
+
 #include "infer/adapters/adapter_use.hpp"
 #include "infer/open/base_model.hpp"
 #include "infer/open/model_tensors.hpp"
