@@ -4,13 +4,13 @@
 #pragma once
 
 #include "base/status.hpp"
-#include "hekla/capture.h"
 #include "hekla/communicator.h"
 #include "hekla/device.h"
 #include "hekla/hekla.h"
+#include "hekla/session.h"
 #include "hekla/model.h"
 #include "hekla/plan.h"
-#include "hekla/session.h"
+#include "hekla/capture.h"
 
 namespace hekla::api {
 

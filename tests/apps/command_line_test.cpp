@@ -671,7 +671,7 @@ TEST_CASE("inspect: valid and invalid recipes") {
     place.write("r.toml", recipe());
     const auto overridden = [&](const std::string& text) { return place.run({"inspect", "r.toml", text}); };
     fails_with(overridden("train.max_steps=many"),
-               {"override 'train.max_steps=many': train.max_steps: is a string, expected an integer"});
+               {"override 'train.max_steps=many': train.max_steps: is \"many\", expected an integer"});
     fails_with(overridden("train.lerning_rate=1.0"),
                {"override 'train.lerning_rate=1.0': [train] has no key 'lerning_rate'; did you mean 'learning_rate'?"});
     fails_with(overridden("trian.max_steps=1"),

@@ -173,10 +173,14 @@ std::string host_page(const HostApi& api) {
         for (const std::string& one : h.about) {
             if (one.empty()) continue;
             const bool is_code = one.starts_with("    "), is_item = one.starts_with("* ");
-            s += ((is_code && code) || (is_item && list) ? "" : "\n") + one + "\n";
+            if (code && !is_code) s += "```\n";
+            if (!(is_code && code) && !(is_item && list)) s += "\n";
+            if (is_code && !code) s += "```c\n";
+            s += (is_code ? one.substr(4) : one) + "\n";
             code = is_code;
             list = is_item;
         }
+        if (code) s += "```\n";
         for (const HostItem& item : h.items) s += page_of(item);
     }
     return s;
