@@ -527,7 +527,7 @@ dir = "learned"
            "--max-new-tokens", "14"},
           "echo.jsonl: line 1: a prompt of 3 tokens and a completion of 14 exceed the model's 16 positions");
     other({"preferences", "first", "--prompts", "echo.jsonl", "--reward", "length"},
-          "--set: rewards.length.target: is missing");
+          "--set: rewards.length: the key 'target' is missing");
     const auto elsewhere = [&](const std::string& output, const std::string& message) {
         const Ran bad = place.run(joined(sampled, {"-o", output}));
         CHECK(bad.status == 1);
@@ -604,7 +604,7 @@ TEST_CASE("reinforcement learning: bad input is one error that tells what to do"
     refused({"rewards.echo.column=anser"}, "anser");
     refused({"rewards.echo.id=exact"}, "there is no reward 'exact'");
     refused({"rewards.echo.partiel=true"}, "[rewards.echo] has no key 'partiel'; did you mean 'partial'?");
-    refused({"rewards.other.id=model"}, "rewards.other.from: is missing");
+    refused({"rewards.other.id=model"}, "rewards.other: the key 'from' is missing");
     refused({"reference.from=base"}, "this recipe trains no adapter");
     refused({"reference.from=missing"}, "reference.from");
     refused({"teacher.from=missing", "tokenizer.kind=char"}, "missing");

@@ -108,16 +108,13 @@ std::string page_of(const HostItem& item) {
         return s;
     }
     case HostKind::pointer:
-        return fmt::format("\n### {}\n\n    {}\n\n{}\n", item.name, readable(c_variable(item.members[0].is)),
+        return fmt::format("\n### {}\n\n```c\n{}\n```\n\n{}\n", item.name, readable(c_variable(item.members[0].is)),
                            item.about);
-    case HostKind::function: {
-        std::string s = fmt::format(
-            "\n### {}\n\n    {}", item.name,
-            readable(prototype_lines(fmt::format("{} {}", c_type(item.function.returns), item.name), item.function)));
-        for (std::size_t at = 4; (at = s.find("\n ", at)) != std::string::npos; at += 2)
-            if (s[at + 1] == ' ' && s[at - 1] == ',') s.insert(at + 1, "    ");
-        return s + "\n" + contract(item) + "\n";
-    }
+    case HostKind::function:
+        return fmt::format(
+            "\n### {}\n\n```c\n{}```\n\n{}\n", item.name,
+            readable(prototype_lines(fmt::format("{} {}", c_type(item.function.returns), item.name), item.function)),
+            contract(item));
     case HostKind::handle: return fmt::format("\n### {}\n\nA handle. {}\n", item.name, item.about);
     case HostKind::structure: break;
     }

@@ -1,5 +1,7 @@
 #include "graph/operations/buffer_update.hpp"
 
+#include "graph/builder.hpp"
+
 #include "graph/operations/rules.hpp"
 #include "graph/operations/shape_rule.hpp"
 #include "graph/output.hpp"

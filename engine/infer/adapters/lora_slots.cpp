@@ -1,9 +1,14 @@
 #include "infer/adapters/lora_slots.hpp"
 
+#include "infer/adapters/adapter_folder.hpp"
+
 #include "base/nearest_name.hpp"
 #include "base/trimmed.hpp"
+#include "infer/adapters/stored_adapter.hpp"
 #include "model/finite.hpp"
+#include "plugin/composition/composition_spec.hpp"
 #include "plugin/composition/model_names.hpp"
+#include "plugin/composition/plugin_set.hpp"
 #include "text/expression.hpp"
 
 #include <algorithm>

@@ -1,7 +1,11 @@
 #include "infer/adapters/separated_tie.hpp"
 
+#include "graph/graph.hpp"
+#include "graph/operation.hpp"
 #include "infer/adapters/adapter_folder.hpp"
 #include "model/tensor.hpp"
+#include "plugin/composition/composition_spec.hpp"
+#include "plugin/registry/manifest.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>

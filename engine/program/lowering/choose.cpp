@@ -1,5 +1,7 @@
 #include "program/lowering/choose.hpp"
 
+#include "program/lowering/common.hpp"
+#include "program/lowering/half.hpp"
 #include "program/lowering/loop.hpp"
 #include "program/lowering/records.hpp"
 

@@ -4,6 +4,7 @@
 
 #include "base/file_place.hpp"
 #include "text/pipeline/pipeline.hpp"
+#include "text/tokenizer.hpp"
 
 #include <memory>
 

@@ -1,6 +1,7 @@
 #include "text/unicode/normal_forms.hpp"
 
 #include "text/unicode/characters.hpp"
+#include "text/unicode/utf8.hpp"
 
 #include <algorithm>
 
