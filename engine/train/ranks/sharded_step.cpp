@@ -40,7 +40,7 @@ std::vector<uint32_t> balanced_shares(uint32_t parts, std::span<const double> se
 }
 
 ShardedStep::ShardedStep(const graph::Graph& described, program::ParameterStore& store, Optimizer& optimizer,
-                         exchange::Communicator& ranks, StepRunnerOptions runner, const Options& options)
+                         exchange::Communicator& ranks, StepRunnerOptions runner, const StepParts& options)
     : described_(described), store_(store), optimizer_(optimizer), ranks_(ranks), runner_(described, std::move(runner)),
       options_(options) {
     set_shares(options.shares);
@@ -49,7 +49,7 @@ ShardedStep::ShardedStep(const graph::Graph& described, program::ParameterStore&
 Result<std::unique_ptr<ShardedStep>> ShardedStep::create(const graph::Graph& described, program::Runtime& runtime,
                                                          program::ParameterStore& store, Optimizer& optimizer,
                                                          exchange::Communicator& ranks, StepRunnerOptions runner,
-                                                         const Options& options) {
+                                                         const StepParts& options) {
     std::unique_ptr<ShardedStep> step(new ShardedStep(described, store, optimizer, ranks, std::move(runner), options));
     if (ranks.size() == 1) return step;
     // The backward pass ends with the first layers, whose parameters come first.

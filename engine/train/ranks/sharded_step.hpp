@@ -24,12 +24,11 @@ namespace hekla::train {
 
 class ShardedStep {
 public:
-    using Options = StepParts;
     // The store was created with StoreOptions::shard. All arguments must outlive this, except the last two.
     static Result<std::unique_ptr<ShardedStep>> create(const graph::Graph& described, program::Runtime& runtime,
                                                        program::ParameterStore& store, Optimizer& optimizer,
                                                        exchange::Communicator& ranks, StepRunnerOptions runner,
-                                                       const Options& options);
+                                                       const StepParts& options);
 
     // Submits the first micro-batches of a step. own: the micro-batches of this rank. end() must follow.
     Status begin(const std::vector<data::Batch>& own, int64_t step, double learning_rate);
@@ -57,7 +56,7 @@ public:
 
 private:
     ShardedStep(const graph::Graph& described, program::ParameterStore& store, Optimizer& optimizer,
-                exchange::Communicator& ranks, StepRunnerOptions runner, const Options& options);
+                exchange::Communicator& ranks, StepRunnerOptions runner, const StepParts& options);
     Result<TakenStep> take();
     Status submit(std::size_t index);
     Status read_down_to(std::size_t pending); // micro-batches, oldest first
@@ -88,7 +87,7 @@ private:
     exchange::Communicator& ranks_;
     MicroBatchRunner runner_;
     std::unique_ptr<program::GradientReader> reader_; // of buckets, the last one first; null for one rank
-    Options options_;
+    StepParts options_;
     std::vector<exchange::PartRange> parts_; // by rank
     std::optional<exchange::PartSums> sums_;
     // Of the step that was begun:

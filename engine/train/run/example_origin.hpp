@@ -22,7 +22,6 @@ namespace hekla::train {
 
 struct PreparedRun;
 struct DescribedTraining;
-class CompiledTraining;
 class Validation;
 struct ValidationContext;
 
