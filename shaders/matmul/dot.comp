@@ -28,7 +28,7 @@ vec2 load_span(uint64_t row, uint k, uint type) {
     if (type != kF32 && kWords) {
         const uint64_t words = row + uint64_t(k) * 2ul;
         uint both = Words(words).v[0];
-        [[unroll]] for (uint i = 1; i < S; ++i) both = mix(both, Words(words).v[i], gl_SubgroupInvocationID == i);
+        [[unroll]] for (uint i = 1; i < S; ++i) both = mix(both, Words(words).v[i], is_lane[i]);
         return vec2(unpack_half(type, both & 0xFFFFu), unpack_half(type, both >> 16));
     }
     if (kWords) return load_pair(row, uint64_t(k + gl_SubgroupInvocationID * 2), kF32);

@@ -228,7 +228,8 @@ std::string shared_text(uint32_t lanes, bool uniform_loads, bool storage16) {
         else if (!line.starts_with("layout(local_size"))
             text.append(line).append("\n");
     });
-    return text + fmt::format("layout(local_size_x = {}) in;\n", lanes);
+    // main() begins for all kernels: what they compare inside its loops would not stay constant (lanes.glsl).
+    return text + fmt::format("#undef HEKLA_BEGIN\n#define HEKLA_BEGIN\nlayout(local_size_x = {}) in;\n", lanes);
 }
 
 } // namespace
@@ -257,7 +258,7 @@ std::string chain_text(std::span<const Dispatch* const> kernels, std::span<const
             "    } while (++hekla_linear < HeklaHead(at).end_group); \\\n"
             "    memoryBarrierBuffer();                        \\\n"
             "    barrier();\n"
-            "void main() {\n";
+            "void main() {\n    compare_lanes();\n";
     for (std::size_t l = 0; l < loops.size(); ++l) {
         const ChainLoop& loop = loops[l];
         text += fmt::format("    const uint times{0} = Words(chain + {1}ul).v[0];\n"
