@@ -17,6 +17,7 @@ set(HEKLA_DRIVERS # name, shim, driver, what chooses the device
   "m1 asahi asahi ASAHI_UNUSED=1")
 add_executable(test_drivers $<TARGET_OBJECTS:test_main> ${CMAKE_CURRENT_SOURCE_DIR}/drivers/assembly.cpp
   ${CMAKE_CURRENT_SOURCE_DIR}/drivers/rules.cpp ${CMAKE_CURRENT_SOURCE_DIR}/drivers/rules_test.cpp
+  ${CMAKE_CURRENT_SOURCE_DIR}/drivers/simulation.cpp ${CMAKE_CURRENT_SOURCE_DIR}/drivers/simulation_test.cpp
   ${CMAKE_CURRENT_SOURCE_DIR}/drivers/drivers_test.cpp ${CMAKE_CURRENT_SOURCE_DIR}/support/program.cpp)
 target_link_libraries(test_drivers PRIVATE hekla_options doctest::doctest hekla::json fmt::fmt)
 hekla_compile(test_drivers 0 <doctest/doctest.h>)
@@ -25,6 +26,7 @@ target_compile_definitions(test_drivers PRIVATE HEKLA_SOURCE_DIR="${hekla_SOURCE
   HEKLA_PROGRAM="${hekla_BINARY_DIR}/bin/hekla")
 add_dependencies(test_drivers hekla)
 add_test(NAME drivers_rules COMMAND test_drivers --source-file=*/rules_test.cpp)
+add_test(NAME drivers_simulation COMMAND test_drivers --source-file=*/simulation_test.cpp)
 set(by_default)
 foreach(row IN LISTS HEKLA_DRIVERS)
   separate_arguments(row)
