@@ -85,6 +85,11 @@ find_program(HEKLA_GLSLC glslc)
 if(NOT HEKLA_GLSLC)
   hekla_not_found("the program glslc")
 endif()
+# Compresses them.
+find_program(HEKLA_ZSTD zstd)
+if(NOT HEKLA_ZSTD)
+  hekla_not_found("the program zstd")
+endif()
 
 # The GLSL compiler at run time, linked statically: Debian 12's shared shaderc lacks its own dependencies, and a module
 # that contains it completely shares no symbol with a host's copy. glslang's components differ by version (Debian 13 has
