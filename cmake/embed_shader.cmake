@@ -1,13 +1,14 @@
-# Run by the build: compiles one GLSL compute shader with one set of definitions to SPIR-V, as text for C++ to include.
+# Run by the build: compiles one GLSL compute shader with one set of definitions to SPIR-V, compressed, as text for C++ to
+# include.
 #   cmake -DGLSLC= -DSOURCE= -DOUTPUT= -DDEPFILE= -DINCLUDE= -DCOMMON= -DDEFINITIONS=a,b=1 -DSPIRV=1.5 -DVULKAN=1.2
-#   -DOPTIMIZE=ON -DVALIDATE= -DCOMPILED= -P embed_shader.cmake
+#   -DOPTIMIZE=ON -DVALIDATE= -DCOMPILED= -DZSTD= -P embed_shader.cmake
 # COMPILED: empty, or a module that is embedded in place of what glslc would make; COMPILED.source has its source's hash.
-# OUTPUT: comma-separated words. OUTPUT.hash: SHA-256 of the preprocessed source. OUTPUT.spv: the module, for spirv-val.
-function(write_words)
-  # The module's words, little-endian, as C++ literals.
-  file(READ "${OUTPUT}.spv" words HEX)
-  string(REGEX REPLACE "(..)(..)(..)(..)" "0x\\4\\3\\2\\1," words "${words}")
-  file(WRITE "${OUTPUT}" "${words}\n")
+# OUTPUT: comma-separated bytes of a Zstandard frame with a checksum. OUTPUT.hash: SHA-256 of the preprocessed source. OUTPUT.spv: the module, for spirv-val.
+function(write_bytes)
+  execute_process(COMMAND "${ZSTD}" -19 --check --no-progress -q -f -o "${OUTPUT}.zst" "${OUTPUT}.spv" COMMAND_ERROR_IS_FATAL ANY)
+  file(READ "${OUTPUT}.zst" bytes HEX)
+  string(REGEX REPLACE "(..)" "0x\\1," bytes "${bytes}")
+  file(WRITE "${OUTPUT}" "${bytes}\n")
 endfunction()
 
 if(COMPILED)
@@ -15,7 +16,7 @@ if(COMPILED)
   file(STRINGS "${COMPILED}.source" hash)
   file(WRITE "${OUTPUT}.hash" "\"${hash}\"\n")
   file(WRITE "${DEPFILE}" "${OUTPUT}: ${COMPILED}\n")
-  write_words()
+  write_bytes()
   return()
 endif()
 
@@ -41,7 +42,7 @@ if(VALIDATE)
     message(FATAL_ERROR "spirv-val refuses what glslc made of ${SOURCE} [${DEFINITIONS}]")
   endif()
 endif()
-write_words()
+write_bytes()
 execute_process(COMMAND "${GLSLC}" ${flags} -E "${SOURCE}" OUTPUT_VARIABLE text RESULT_VARIABLE failed)
 if(failed)
   message(FATAL_ERROR "glslc -E failed on ${SOURCE} [${DEFINITIONS}]")

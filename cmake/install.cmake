@@ -4,7 +4,8 @@
 #     bin/hekla   libexec/hekla-describe   lib/libhekla.so   lib/hekla/plugins/   lib/libhekla_*.so   include/hekla/
 #     include/hekla/sdk/   lib/cmake/hekla/   lib/pkgconfig/   share/hekla/   share/hekla/examples/   share/hekla/rust/   share/hekla/zig/
 #     share/hekla/plugins/ (the sources of the built-in plugins)
-#     share/hekla/recipes/   share/hekla/tasks/   share/doc/hekla/ (the documents, in the repository's folders)
+#     share/hekla/recipes/   share/hekla/tasks/   share/hekla/fixtures/ (for doctor --test)
+#     share/doc/hekla/ (the documents, in the repository's folders; for packages the licenses of what is inside)
 #     share/man/man1/   completions for bash, zsh and fish
 # The folders are named `lib` and `bin` everywhere: the program finds plugins and modules relative to itself.
 
@@ -57,11 +58,48 @@ foreach(file \${files})
   string(REPLACE \"apps/tasks\" \"tasks\" text \"\${text}\")
   file(WRITE \"\${file}\" \"\${text}\")
 endforeach()")
+# Models with the values that they must compute, for `hekla doctor --test`: one of each kind of attention and of input.
+foreach(fixture bert-classifier gpt2-clm llama-clm t5-span-corruption vit-classifier)
+  install(DIRECTORY ${hekla_SOURCE_DIR}/tests/fixtures/models/${fixture} DESTINATION share/hekla/fixtures)
+endforeach()
 # The documents, in the repository's folders, since they refer to each other.
 install(FILES ${hekla_SOURCE_DIR}/README.md ${hekla_SOURCE_DIR}/CHANGELOG.md ${hekla_SOURCE_DIR}/CONTRIBUTING.md ${hekla_SOURCE_DIR}/SECURITY.md
   ${hekla_SOURCE_DIR}/LICENSE DESTINATION share/doc/hekla)
 install(FILES ${hekla_SOURCE_DIR}/third_party/LICENSES.md DESTINATION share/doc/hekla/third_party)
 install(DIRECTORY ${hekla_SOURCE_DIR}/docs DESTINATION share/doc/hekla)
+if(HEKLA_PACKAGED)
+  # The licenses of the libraries whose code is in the binaries, by the first table of LICENSES.md, and the texts that they
+  # refer to.
+  file(READ ${hekla_SOURCE_DIR}/third_party/LICENSES.md rows)
+  string(REGEX REPLACE "\n\\*\\*Linked or opened at run time.*" "" rows "${rows}")
+  string(REPLACE ";" "," rows "${rows}")
+  string(REGEX MATCHALL "\n\\| [^\n]*" rows "${rows}")
+  list(FILTER rows EXCLUDE REGEX "apps/observatory")
+  set(licenses)
+  set(common)
+  foreach(row IN LISTS rows)
+    if(row MATCHES "^\n\\| [^|]+ \\| ([a-z0-9-]+) [0-9]")
+      set(license /usr/share/doc/${CMAKE_MATCH_1}/copyright)
+      if(NOT EXISTS ${license})
+        message(FATAL_ERROR "${license} was not found, and packages hold the licenses of their libraries: run third_party/install")
+      endif()
+      install(FILES ${license} DESTINATION share/doc/hekla/licenses RENAME ${CMAKE_MATCH_1})
+      list(APPEND licenses ${license})
+      file(STRINGS ${license} references REGEX "/usr/share/common-licenses/")
+      foreach(reference IN LISTS references)
+        string(REGEX MATCH "/usr/share/common-licenses/[A-Za-z]+-[0-9.]*[0-9]" reference "${reference}")
+        list(APPEND common ${reference})
+      endforeach()
+    endif()
+  endforeach()
+  list(LENGTH licenses count)
+  if(count LESS 10)
+    message(FATAL_ERROR "third_party/LICENSES.md: the first table has ${count} libraries, expected 10 or more")
+  endif()
+  list(REMOVE_DUPLICATES common)
+  install(FILES ${common} DESTINATION share/doc/hekla/licenses/common-licenses)
+  install(FILES ${hekla_SOURCE_DIR}/LICENSE DESTINATION share/doc/hekla RENAME copyright) # where Debian expects it
+endif()
 foreach(app examples observatory recipes)
   install(DIRECTORY ${hekla_SOURCE_DIR}/apps/${app} DESTINATION share/doc/hekla/apps FILES_MATCHING
     PATTERN "README.md" PATTERN "*.svg" PATTERN "*.png" PATTERN "*.c" PATTERN "*.cpp"
@@ -113,18 +151,31 @@ foreach(package hekla hekla-shared hekla-plugin)
   install(FILES ${hekla_BINARY_DIR}/${package}.pc DESTINATION lib/pkgconfig)
 endforeach()
 
-# cpack -G TGZ, cpack -G DEB: packages the installed files.
+# cpack: a Debian package of the installed files, in /usr. tools/release makes the one that is published.
 set(CPACK_PACKAGE_NAME hekla)
 set(CPACK_PACKAGE_VENDOR "Hekla")
 set(CPACK_PACKAGE_CONTACT "the authors of Hekla <hekla@localhost>")
 set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "trains and runs transformers on any Vulkan device, alone or inside another program")
 set(CPACK_RESOURCE_FILE_LICENSE ${hekla_SOURCE_DIR}/LICENSE)
-set(CPACK_PACKAGING_INSTALL_PREFIX /opt/hekla)
+set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
 set(CPACK_DEBIAN_PACKAGE_SECTION science)
-set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
-# The modules depend on libraries of this build; the program's own library is included in the package.
-set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS ${CMAKE_LIBRARY_OUTPUT_DIRECTORY})
+# What is linked; dpkg-shlibdeps would add what modules need that are opened on demand. A package built on one release
+# installs on it and on later ones.
+set(depends)
+foreach(library libc6 libgcc-s1 libstdc++6)
+  execute_process(COMMAND dpkg-query -W -f "\${Version}" ${library} OUTPUT_VARIABLE version RESULT_VARIABLE failed ERROR_QUIET)
+  if(failed)
+    list(APPEND depends "${library}")
+  else()
+    string(REGEX REPLACE "-.*" "" version "${version}")
+    list(APPEND depends "${library} (>= ${version})")
+  endif()
+endforeach()
+list(JOIN depends ", " CPACK_DEBIAN_PACKAGE_DEPENDS)
+# Not in every release: the zip library has another name in each (engine/model/zip_archive.cpp opens both).
+set(CPACK_DEBIAN_PACKAGE_RECOMMENDS "libvulkan1, mesa-vulkan-drivers, libsentencepiece0, libzip5 | libzip4t64 | libzip4")
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
-set(CPACK_DEBIAN_PACKAGE_RECOMMENDS "libvulkan1, mesa-vulkan-drivers")
-set(CPACK_GENERATOR TGZ DEB)
+file(CONFIGURE OUTPUT ${hekla_BINARY_DIR}/generated/triggers CONTENT "activate-noawait ldconfig\n")
+set(CPACK_DEBIAN_PACKAGE_CONTROL_EXTRA ${hekla_BINARY_DIR}/generated/triggers)
+set(CPACK_GENERATOR DEB)
 include(CPack)

@@ -35,7 +35,9 @@ foreach(name pcre2 utf8proc zstd zlib)
   endif()
 endforeach()
 list(LENGTH hekla_archives count)
-if(count EQUAL 4 AND NOT HEKLA_SANITIZE)
+if(HEKLA_PACKAGED)
+  set(hekla_static "") # it is larger than all the rest together
+elseif(count EQUAL 4 AND NOT HEKLA_SANITIZE)
   list(TRANSFORM hekla_rooms_of_library PREPEND hekla_)
   add_custom_command(OUTPUT ${hekla_static}
     COMMAND ${CMAKE_LINKER} -r --force-group-allocation -o hekla_all.o --whole-archive ${hekla_room_archives} --no-whole-archive

@@ -15,9 +15,13 @@ function(hekla_headers kind)
   target_precompile_headers(${kind} PRIVATE ${ARGN})
 endfunction()
 
-# hekla_compile(TARGET OPTIMIZATION HEADERS...): sets how TARGET's sources are compiled: -O0, -O1 or -O2 in a release,
-# with the usual headers and HEADERS precompiled. A file still includes everything that it uses.
+# hekla_compile(TARGET OPTIMIZATION HEADERS...): sets how TARGET's sources are compiled: -O0, -O1 or -O2 in a release (for
+# packages -Os in place of the first two), with the usual headers and HEADERS precompiled. A file still includes
+# everything that it uses.
 function(hekla_compile target optimization)
+  if(HEKLA_PACKAGED AND optimization LESS 2)
+    set(optimization s)
+  endif()
   get_target_property(type ${target} TYPE)
   set(code fPIC)
   if(type STREQUAL "EXECUTABLE")

@@ -1,7 +1,7 @@
 # hekla_shaders(TARGET NAME FOLDER [AS_WRITTEN]): compiles every FOLDER/**/*.comp (GLSL, SPIR-V 1.5 unless stated) and adds to TARGET a table
 #     #include "NAME_shaders.hpp"      std::span<const hekla::gpu::EmbeddedShader> hekla::embedded::NAME();
-# A row is named by its path under FOLDER without ".comp": "matmul/tiled". #include searches the file's folder, FOLDER
-# and shaders/.
+# Each module is compressed (Zstandard). A row is named by its path under FOLDER without ".comp": "matmul/tiled". #include
+# searches the file's folder, FOLDER and shaders/.
 # Variants that change SPIR-V's types or capabilities are declared in the source, one comment line each:
 #     //! variant f16 STORAGE=float16_t HALF    -> the row "matmul/tiled.f16", with -DSTORAGE=float16_t -DHALF
 # A file with variants has no plain row unless it has the line //! variant plain. Values contain no comma and no space.
@@ -156,13 +156,13 @@ function(hekla_shaders target name folder)
       add_custom_command(OUTPUT "${module}" "${module}.hash" "${module}.spv"
         COMMAND ${CMAKE_COMMAND} "-DGLSLC=${HEKLA_GLSLC}" "-DSOURCE=${folder}/${source}" "-DOUTPUT=${module}"
                 "-DDEPFILE=${module}.d" "-DINCLUDE=${folder}" "-DCOMMON=${hekla_SOURCE_DIR}/shaders" "-DDEFINITIONS=${definitions}" -DSPIRV=${spirv} -DVULKAN=${vulkan} -DOPTIMIZE=${optimize}
-                "-DVALIDATE=${HEKLA_SPIRV_VAL}" "-DCOMPILED=${compiled}"
+                "-DVALIDATE=${HEKLA_SPIRV_VAL}" "-DCOMPILED=${compiled}" "-DZSTD=${HEKLA_ZSTD}"
                 -P ${hekla_SOURCE_DIR}/cmake/embed_shader.cmake
         DEPENDS "${folder}/${source}" ${compiled} "${hekla_SOURCE_DIR}/cmake/embed_shader.cmake"
         DEPFILE "${module}.d" COMMENT "Shader ${row}" VERBATIM)
       list(APPEND modules "${module}")
       string(MAKE_C_IDENTIFIER "${row}" identifier)
-      string(APPEND arrays "constexpr uint32_t ${identifier}[] = {\n#include \"${module}\"\n};\n")
+      string(APPEND arrays "constexpr uint8_t ${identifier}[] = {\n#include \"${module}\"\n};\n")
       string(APPEND rows "    {\"${row}\", ${identifier},\n#include \"${module}.hash\"\n    },\n")
     endforeach()
   endforeach()

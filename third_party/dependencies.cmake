@@ -60,7 +60,7 @@ endif()
 hekla_header_library(toml toml++/toml.h)
 target_compile_definitions(hekla_third_party_toml INTERFACE TOML_HEADER_ONLY=1 TOML_EXCEPTIONS=0)
 hekla_compiled_library(pcre2 pcre2.h pcre2-8)
-hekla_compiled_library(zip zip.h zip)
+hekla_header_library(zip zip.h) # opened at run time
 hekla_compiled_library(zlib zlib.h z)
 hekla_compiled_library(zstd zstd.h zstd)
 hekla_compiled_library(utf8proc utf8proc.h utf8proc)
@@ -84,6 +84,11 @@ endif()
 find_program(HEKLA_GLSLC glslc)
 if(NOT HEKLA_GLSLC)
   hekla_not_found("the program glslc")
+endif()
+# Compresses them.
+find_program(HEKLA_ZSTD zstd)
+if(NOT HEKLA_ZSTD)
+  hekla_not_found("the program zstd")
 endif()
 
 # The GLSL compiler at run time, linked statically: Debian 12's shared shaderc lacks its own dependencies, and a module

@@ -134,9 +134,8 @@ Status PluginPackage::unpack(std::string_view sha256, const StopPoll& stop) {
     if (!sha256.empty() && sha256_ != sha256)
         return corrupt(fmt::format("its sha256 is {}, and the index has {}: get the archive again", sha256_, sha256));
     if (!file.starts_with("PK")) return unsupported("is not a zip archive; unpack it, and give the folder");
-    HK_ASSIGN(
-        const model::ZipArchive zip,
-        model::ZipArchive::open(std::as_bytes(std::span(file)), "archives of plugins need the module libhekla_zip.so"));
+    HK_ASSIGN(const model::ZipArchive zip,
+              model::ZipArchive::open(std::as_bytes(std::span(file)), "archives of plugins are zip archives"));
     if (zip.count() > kMostEntries)
         return corrupt(fmt::format("has {} entries; at most {} were expected", zip.count(), kMostEntries));
     HK_ASSIGN(TemporaryFolder folder, TemporaryFolder::make());

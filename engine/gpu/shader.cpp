@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <map>
 #include <span>
+#include <zstd.h>
 
 namespace hekla::gpu {
 
@@ -39,6 +40,9 @@ constexpr uint32_t kDecorationSpecId = 1;
 constexpr uint32_t kDecorationBuiltIn = 11;
 constexpr uint32_t kBuiltInWorkgroupSize = 25;
 
+// Bytes. The largest module has a hundredth of it; the sizes that stand for an error are above it.
+constexpr unsigned long long kLargestEmbedded = 16 << 20;
+
 // Returns a literal string in an instruction, ending at a zero byte within `words`; empty if it is not terminated.
 std::string literal(std::span<const uint32_t> words) {
     std::string text;
@@ -67,11 +71,17 @@ Result<Shader> Shader::from_words(std::string name, std::vector<uint32_t> words)
 }
 
 Result<Shader> Shader::from_embedded(const EmbeddedShader& embedded) {
-    Shader shader;
-    shader.name_ = std::string(embedded.name);
-    shader.words_ = embedded.words;
-    HK_TRY(shader.inspect());
-    return shader;
+    const auto bad = [&](std::string_view why) {
+        return corrupt(
+            fmt::format("the embedded SPIR-V module \"{}\" is damaged: {}; install Hekla again", embedded.name, why));
+    };
+    const std::span<const uint8_t> from = embedded.compressed;
+    const unsigned long long size = ZSTD_getFrameContentSize(from.data(), from.size());
+    if (size > kLargestEmbedded || size % sizeof(uint32_t) != 0) return bad("its frame states no possible size");
+    std::vector<uint32_t> words(size / sizeof(uint32_t));
+    const std::size_t got = ZSTD_decompress(words.data(), size, from.data(), from.size());
+    if (ZSTD_isError(got) != 0) return bad(ZSTD_getErrorName(got));
+    return from_words(std::string(embedded.name), std::move(words));
 }
 
 Result<Shader> Shader::find(std::span<const EmbeddedShader> table, std::string_view name) {

@@ -15,11 +15,11 @@
 
 namespace hekla::gpu {
 
-// A row of a generated table. `name`: "family/file" or "family/file.variant". `source_hash`: SHA-256 of the
-// preprocessed source, in hex. Everything is static.
+// A row of a generated table. `name`: "family/file" or "family/file.variant". `compressed`: the module, a Zstandard
+// frame with its size and a checksum. `source_hash`: SHA-256 of the preprocessed source, in hex. Everything is static.
 struct EmbeddedShader {
     std::string_view name;
-    std::span<const uint32_t> words;
+    std::span<const uint8_t> compressed;
     std::string_view source_hash;
 };
 
@@ -29,7 +29,7 @@ public:
     Shader() = default;
     // Checks the header and the instruction stream's lengths (the words may come from a plugin or a cache).
     static Result<Shader> from_words(std::string name, std::vector<uint32_t> words);
-    static Result<Shader> from_embedded(const EmbeddedShader& embedded); // words not copied
+    static Result<Shader> from_embedded(const EmbeddedShader& embedded); // decompresses
     static Result<Shader> find(std::span<const EmbeddedShader> table, std::string_view name);
 
     const std::string& name() const { return name_; }

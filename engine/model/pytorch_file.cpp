@@ -432,9 +432,7 @@ class Archive {
 public:
     // The bytes must outlive it.
     static Result<Archive> open(std::span<const std::byte> bytes) {
-        HK_ASSIGN(
-            ZipArchive zip,
-            ZipArchive::open(bytes, "PyTorch's checkpoints are zip archives, and need the module libhekla_zip.so"));
+        HK_ASSIGN(ZipArchive zip, ZipArchive::open(bytes, "PyTorch's checkpoints are zip archives"));
         return Archive(std::move(zip), bytes.size());
     }
 

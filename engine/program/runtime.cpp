@@ -64,7 +64,9 @@ Result<std::unique_ptr<Runtime>> Runtime::create(gpu::Context context, const Run
     RuntimeOptions& own = runtime->options_;
     if (own.kernels.empty()) own.kernels = embedded::kernels();
     if (own.measure_kernels == Measure::on_gpus) own.measure_kernels = limits.cpu ? Measure::never : Measure::always;
-    const auto built = [&](std::string_view name) { return gpu::Shader::find(own.kernels, name).ok(); };
+    const auto built = [&](std::string_view name) {
+        return std::ranges::find(own.kernels, name, &gpu::EmbeddedShader::name) != own.kernels.end();
+    };
     if (built("matmul/matrix.t128_f16") && device.float16 && device.storage_16bit)
         limits.matrix_f16 = matrix_unit(device, gpu::ComponentType::float16);
     if (built("matmul/matrix.t128_bf16") && device.bfloat16_cooperative_matrix && device.storage_16bit)

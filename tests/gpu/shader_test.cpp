@@ -20,7 +20,7 @@ TEST_SUITE("no_device") {
         CHECK(Shader::find(embedded::gpu_tests(), "nothing").code() == Code::not_found);
         for (const EmbeddedShader& row : embedded::gpu_tests()) {
             CHECK(row.source_hash.size() == 64);
-            CHECK(row.words[1] == (row.name == "axpy.new" ? 0x00010600 : 0x00010500));
+            CHECK(take(Shader::from_embedded(row)).words()[1] == (row.name == "axpy.new" ? 0x00010600 : 0x00010500));
         }
         const Shader newer = shader("axpy.new"); // SPIR-V 1.6 has no built-in constant for the workgroup's size
         CHECK(newer.is_spirv_1_6());
@@ -48,6 +48,33 @@ TEST_SUITE("no_device") {
         std::vector<uint32_t> newer = words;
         newer[1] = 0x00010700;
         CHECK(Shader::from_words("newer", newer).message().find("1.7") != std::string::npos);
+    }
+
+    TEST_CASE("a damaged embedded module is an error that names it") {
+        const EmbeddedShader good = embedded::gpu_tests().front();
+        const std::vector<uint8_t> bytes(good.compressed.begin(), good.compressed.end());
+        const Shader whole = take(Shader::from_embedded(good));
+        const auto refused = [&](const std::vector<uint8_t>& damaged) {
+            EmbeddedShader row = good;
+            row.compressed = damaged;
+            const Result<Shader> read = Shader::from_embedded(row);
+            if (read.ok()) {
+                CHECK(std::ranges::equal(read->words(), whole.words())); // a bit that means nothing
+                return false;
+            }
+            CHECK(read.code() == Code::corrupt);
+            CHECK(read.message().find(good.name) != std::string::npos);
+            return true;
+        };
+        for (std::size_t length = 0; length < bytes.size(); ++length)
+            CHECK(refused({bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(length)}));
+        std::size_t found = 0;
+        for (std::size_t at = 0; at < bytes.size(); ++at) {
+            std::vector<uint8_t> damaged = bytes;
+            damaged[at] ^= 0x10;
+            found += refused(damaged) ? 1 : 0;
+        }
+        CHECK(found > bytes.size() * 9 / 10);
     }
 
     TEST_CASE("GLSL at run time: compiled, cached, reported") {

@@ -203,7 +203,9 @@ TEST_CASE("argument records have the same members at the same offsets in C++ and
     for (const gpu::EmbeddedShader& shader : embedded::kernels_as_written()) {
         CAPTURE(std::string(shader.name));
         const std::string family(shader.name.substr(0, shader.name.find('/')));
-        const Module module(shader.words);
+        const Result<gpu::Shader> spirv = gpu::Shader::from_embedded(shader);
+        REQUIRE_MESSAGE(spirv.ok(), spirv.message());
+        const Module module(spirv->words());
         REQUIRE(module.record() != 0);
         const Block& record = module.blocks.at(module.record());
         const auto expected = structs().find({family, record.name});
@@ -230,10 +232,12 @@ TEST_CASE("addresses in records are declared by what kernels do with the element
         return fmt::format("{}::{}::{}", family, record, member.name);
     };
     for (const gpu::EmbeddedShader& shader : embedded::kernels_as_written()) {
-        const Module module(shader.words);
+        const Result<gpu::Shader> spirv = gpu::Shader::from_embedded(shader);
+        REQUIRE_MESSAGE(spirv.ok(), spirv.message());
+        const Module module(spirv->words());
         const std::string family(shader.name.substr(0, shader.name.find('/')));
         const std::string record = module.blocks.at(module.record()).name;
-        const test::SpirvAccesses found(shader.words, module.record());
+        const test::SpirvAccesses found(spirv->words(), module.record());
         const std::vector<Member>& members = structs().at({family, record});
         for (std::size_t m = 0; m < members.size(); ++m) {
             if (members[m].type != Type::address) continue;
