@@ -4,7 +4,7 @@
 #     bin/hekla   libexec/hekla-describe   lib/libhekla.so   lib/hekla/plugins/   lib/libhekla_*.so   include/hekla/
 #     include/hekla/sdk/   lib/cmake/hekla/   lib/pkgconfig/   share/hekla/   share/hekla/examples/   share/hekla/rust/   share/hekla/zig/
 #     share/hekla/plugins/ (the sources of the built-in plugins)
-#     share/hekla/recipes/   share/hekla/tasks/   share/doc/hekla/ (the documents, in the repository's folders)
+#     share/hekla/recipes/   share/hekla/tasks/   share/hekla/fixtures/   share/doc/hekla/ (the documents, in the repository's folders)
 #     share/man/man1/   completions for bash, zsh and fish
 # The folders are named `lib` and `bin` everywhere: the program finds plugins and modules relative to itself.
 
@@ -57,6 +57,9 @@ foreach(file \${files})
   string(REPLACE \"apps/tasks\" \"tasks\" text \"\${text}\")
   file(WRITE \"\${file}\" \"\${text}\")
 endforeach()")
+# The models of `hekla doctor --test`, and the other side of comparisons of `--lab`.
+install(FILES ${hekla_SOURCE_DIR}/apps/compare_pytorch.py DESTINATION share/hekla)
+install(DIRECTORY ${hekla_BINARY_DIR}/share/hekla/fixtures DESTINATION share/hekla)
 # The documents, in the repository's folders, since they refer to each other.
 install(FILES ${hekla_SOURCE_DIR}/README.md ${hekla_SOURCE_DIR}/CHANGELOG.md ${hekla_SOURCE_DIR}/CONTRIBUTING.md ${hekla_SOURCE_DIR}/SECURITY.md
   ${hekla_SOURCE_DIR}/LICENSE DESTINATION share/doc/hekla)
