@@ -20,7 +20,9 @@ namespace {
 constexpr double kShareOfPeak = 0.1, kSecondsToCompile = 4;
 constexpr int64_t kStepsOfCase = 8; // at least, with those that warm up
 
-program::Storage fastest_precision(const program::Runtime& runtime) {
+// That in which a model is trained on such a device; matrix units of a CPU are emulated.
+program::Storage usual_precision(const program::Runtime& runtime) {
+    if (runtime.device_limits().cpu) return program::Storage::f32;
     for (const program::Storage storage : {program::Storage::bf16, program::Storage::f16})
         if (runtime.device_limits().matrix_unit(storage)) return storage;
     return program::Storage::f32;
@@ -65,7 +67,7 @@ report::Line chosen(const nlohmann::ordered_json& from, std::initializer_list<co
 Result<StageOutcome> rows_stage(const StageInput& input) {
     HK_ASSIGN(const auto runtime, case_runtime(input));
     const plugin::Registry registry = scan_plugins(input.globals);
-    const program::Storage precision = fastest_precision(*runtime);
+    const program::Storage precision = usual_precision(*runtime);
     StageOutcome outcome;
     HK_ASSIGN(outcome.problem, check_training(*runtime, registry, input.globals.log(), precision));
     if (!outcome.problem.empty()) return outcome;
@@ -106,7 +108,7 @@ Result<StageOutcome> cases_stage(const StageInput& input) {
     double peak = 0;
     {
         HK_ASSIGN(const auto runtime, case_runtime(input));
-        precision = fastest_precision(*runtime);
+        precision = usual_precision(*runtime);
         HK_ASSIGN(outcome.problem, check_training(*runtime, registry, input.globals.log(), precision));
         if (!outcome.problem.empty()) return outcome;
         HK_ASSIGN(peak, lab::peak_of({*runtime, input.seconds, input.before}, precision));

@@ -86,6 +86,26 @@ Result<std::string> check(program::Runtime& runtime, program::Storage precision,
     return std::string();
 }
 
+// Returns the speed of the preferred kernel on a trial of at most so many operations; 0: it cannot be run.
+double probed_attention_speed(program::Runtime& runtime, const program::KernelProblem& kernels, double flops) {
+    const program::KernelTrial trial = kernels.trial(std::max(1e5, flops), int64_t{1} << 24);
+    const auto run = [&]() -> Result<double> {
+        HK_ASSIGN(const auto bench, make_bench(runtime));
+        uint64_t stream = 0;
+        for (const program::TrialTensor& tensor : trial.inputs)
+            HK_TRY(bench->upload(tensor.name, random_numbers(tensor.elements, tensor.storage, ++stream)));
+        program::Lowering lowering;
+        lowering.limits = runtime.limits();
+        lowering.trial = program::KernelChoice{.kernel = kernels.kernels.front().kernel};
+        trial.lower(lowering);
+        HK_ASSIGN(const std::size_t dispatches, bench->add(lowering));
+        HK_ASSIGN(const double seconds, bench->run(dispatches));
+        return seconds > 0 ? trial.flops / seconds : 0.0;
+    };
+    const Result<double> speed = run();
+    return speed.ok() ? speed.value() : 0.0; // the same error is reported where the kernel is measured
+}
+
 // Measures the kernels of each pass in one precision.
 Status measure(const Input& input, program::Storage precision, report::Line& rows, std::string& problem) {
     program::Runtime& runtime = input.runtime;
@@ -116,7 +136,10 @@ Status measure(const Input& input, program::Storage precision, report::Line& row
     }
     for (std::size_t i = 0; i < of_large.problems.size(); ++i) {
         const program::KernelProblem& kernels = of_large.problems[i];
-        const program::KernelTrial trial = kernels.trial(std::max(1e6, 0.25 * peak * kMeasured), int64_t{1} << 27);
+        HK_TRY(warm_up(runtime));
+        const double probed = probed_attention_speed(runtime, kernels, peak / 64 * kMeasured);
+        const program::KernelTrial trial = kernels.trial(
+            std::max(1e6, 0.5 * (probed > 0 ? std::min(peak, 2 * probed) : peak) * kMeasured), int64_t{1} << 27);
         HK_ASSIGN(const auto bench, make_bench(runtime));
         stream = 0;
         for (const program::TrialTensor& tensor : trial.inputs)
@@ -126,7 +149,6 @@ Status measure(const Input& input, program::Storage precision, report::Line& row
                          {"peak_flops", rounded(peak)},
                          {"preferred", kernels.kernels.front().kernel},
                          {"kernels", report::Line::array()}};
-        HK_TRY(warm_up(runtime));
         for (const program::KernelOption& option : kernels.kernels) {
             report::Line one{{"kernel", option.kernel}};
             const auto run = [&]() -> Status {

@@ -24,17 +24,50 @@ constexpr Named kProducts[] = {
     {"logits", {4096, 50304, 768, false, true}},
 };
 
+program::KernelProblem problem_of(const program::Limits& limits, const Product& p, program::Storage factors) {
+    program::MatmulShape shape{
+        .m = p.m, .n = p.n, .k = p.k, .transpose_a = p.transpose_a, .transpose_b = p.transpose_b, .factors = factors};
+    shape.leading = std::max({p.transpose_a ? p.m : p.k, p.transpose_b ? p.k : p.n, p.n});
+    return program::matmul_problem(limits, shape, {factors, factors, factors});
+}
+
+program::Lowering lowered(const program::Limits& limits, const program::KernelTrial& trial, const std::string& kernel) {
+    program::Lowering lowering;
+    lowering.limits = limits;
+    lowering.trial = program::KernelChoice{.kernel = kernel};
+    trial.lower(lowering);
+    return lowering;
+}
+
+// Returns the speed of the preferred kernel on a product that is short at any speed; 0: it cannot be run.
+double probed_speed(program::Runtime& runtime, const Product& asked, program::Storage factors, double peak) {
+    const Product p = shortened(asked, peak / 64, 256);
+    const program::Limits& limits = runtime.device_limits();
+    const program::KernelProblem kernels = problem_of(limits, p, factors);
+    const auto measure = [&]() -> Result<double> {
+        HK_ASSIGN(const auto bench, make_bench(runtime));
+        HK_TRY(bench->upload("a", random_numbers(p.m * p.k, factors, 1)));
+        HK_TRY(bench->upload("b", random_numbers(p.k * p.n, factors, 2)));
+        HK_ASSIGN(const std::size_t dispatches, bench->add(lowered(limits, kernels.trial(HUGE_VAL, int64_t{1} << 40),
+                                                                   kernels.kernels.front().kernel)));
+        HK_ASSIGN(const double seconds, bench->run(dispatches));
+        return seconds > 0 ? p.flops() / seconds : 0.0;
+    };
+    const Result<double> speed = measure();
+    return speed.ok() ? speed.value() : 0.0; // the same error is reported where the kernel is measured
+}
+
 // Measures every kernel of a product. A kernel that fails is a row with a problem.
 Result<report::Line> measure_product(const Input& input, const Named& named, program::Storage factors,
                                      std::string& problem) {
     program::Runtime& runtime = input.runtime;
     const program::Limits& limits = runtime.device_limits();
     HK_ASSIGN(const double peak, peak_of(input, limits.matrix_unit(factors) ? factors : program::Storage::f32));
-    const Product p = shortened(named.product, peak, 256);
-    program::MatmulShape shape{
-        .m = p.m, .n = p.n, .k = p.k, .transpose_a = p.transpose_a, .transpose_b = p.transpose_b, .factors = factors};
-    shape.leading = std::max({p.transpose_a ? p.m : p.k, p.transpose_b ? p.k : p.n, p.n});
-    const program::KernelProblem kernels = program::matmul_problem(limits, shape, {factors, factors, factors});
+    HK_TRY(warm_up(runtime));
+    // The fastest kernel may be several times as fast as the preferred one.
+    const double probed = probed_speed(runtime, named.product, factors, peak);
+    const Product p = shortened(named.product, probed > 0 ? std::min(peak, 4 * probed) : peak, 256);
+    const program::KernelProblem kernels = problem_of(limits, p, factors);
     const program::KernelTrial trial = kernels.trial(HUGE_VAL, int64_t{1} << 40);
     HK_ASSIGN(const auto bench, make_bench(runtime));
     const std::vector<std::byte> a = random_numbers(p.m * p.k, factors, 1), b = random_numbers(p.k * p.n, factors, 2);
@@ -58,10 +91,7 @@ Result<report::Line> measure_product(const Input& input, const Named& named, pro
     for (const program::KernelOption& option : kernels.kernels) {
         Running& one = running.emplace_back();
         one.line["kernel"] = option.kernel;
-        program::Lowering lowering;
-        lowering.limits = limits;
-        lowering.trial = program::KernelChoice{.kernel = option.kernel};
-        trial.lower(lowering);
+        const program::Lowering lowering = lowered(limits, trial, option.kernel);
         const auto check = [&]() -> Result<std::string> {
             HK_ASSIGN(one.dispatches, bench->add(lowering));
             HK_ASSIGN(const std::vector<std::byte> c, bench->download("c"));

@@ -64,12 +64,28 @@ Result<program::Lowering> lower_variant(program::Runtime& runtime, const Product
     return lowering;
 }
 
+// Returns the speed of a variant on a small product; 0: a device that executes nothing.
+Result<double> probed_variant_speed(program::Runtime& runtime, const Product& asked, const Variant& variant,
+                                    double peak) {
+    HK_TRY(warm_up(runtime));
+    Product p = shortened(asked, peak / 64, 256);
+    for (int64_t* size : {&p.m, &p.n}) *size = std::max(kTile, *size / kTile * kTile);
+    HK_ASSIGN(const auto bench, make_bench(runtime));
+    HK_TRY(bench->upload("a", random_numbers(p.m * p.k, program::Storage::f16, 1)));
+    HK_TRY(bench->upload("b", random_numbers(p.k * p.n, program::Storage::f16, 2)));
+    HK_ASSIGN(const program::Lowering lowering, lower_variant(runtime, p, variant));
+    HK_ASSIGN(const std::size_t dispatches, bench->add(lowering));
+    HK_ASSIGN(const double seconds, bench->run(dispatches));
+    return seconds > 0 ? p.flops() / seconds : 0.0;
+}
+
 // Measures variants of a product, in turns, each checked first.
 Result<report::Line> compare_variants(const Input& input, const Product& asked, const std::vector<Variant>& variants,
                                       std::string& problem) {
     program::Runtime& runtime = input.runtime;
     HK_ASSIGN(const double peak, peak_of(input, program::Storage::f16));
-    Product p = shortened(asked, peak, 256);
+    HK_ASSIGN(const double probed, probed_variant_speed(runtime, asked, variants.front(), peak));
+    Product p = shortened(asked, probed > 0 ? std::min(peak, 4 * probed) : peak, 256);
     for (int64_t* size : {&p.m, &p.n}) *size = std::max(kTile, *size / kTile * kTile);
     const std::vector<std::byte> a = random_numbers(p.m * p.k, program::Storage::f16, 1),
                                  b = random_numbers(p.k * p.n, program::Storage::f16, 2);

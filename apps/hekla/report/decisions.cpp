@@ -184,7 +184,7 @@ Sentences of_rows(const Line& result, const std::vector<Line>& lines) {
         if (row.value("gb_per_s", 0.0) > 0 && row.value("gb_per_s", 0.0) < kSlowRows * copy &&
             row.value("share", 0.0) >= kShareOfStep)
             sentences.push_back(
-                fmt::format("{} moves {:.0f} GB/s, {:.0f} % of a copy, in {:.1f} % of the step: worth work",
+                fmt::format("{} moves {:.3g} GB/s, {:.0f} % of a copy, in {:.1f} % of the step: worth work",
                             row.value("kernel", ""), row.value("gb_per_s", 0.0),
                             100 * row.value("gb_per_s", 0.0) / copy, 100 * row.value("share", 0.0)));
     if (sentences.empty())

@@ -64,13 +64,31 @@ int usage(const char* message) {
     return kUsage;
 }
 
+// Returns an option that was given and that the test of a device does not have; null: none.
+const char* option_of_folders(const DoctorArguments& a) {
+    const gpu::CapabilityOverrides& limits = a.verify.overrides;
+    if (a.verify.reference) return "--reference";
+    if (a.verify.bisect) return "--bisect";
+    if (a.verify.gpu_kernels) return "--gpu-kernels";
+    if (a.verify.gpu_assisted) return "--gpu-assisted";
+    if (!limits.disable.empty()) return "--disable";
+    if (limits.shared_memory_bytes) return "--shared-memory";
+    if (limits.max_workgroup_invocations) return "--invocations";
+    if (limits.max_allocation_bytes) return "--allocation";
+    return a.dtype != "f32" ? "--dtype" : nullptr;
+}
+
 int run_doctor(const Globals& globals, const DoctorArguments& a) {
     if (!a.what.empty() && !a.test && !a.kernels)
         return usage("expected --test before fixture folders, or --kernels before a recipe");
     if (a.list) return list_devices(globals, a.json);
     if (a.lab) return run_lab(globals, a);
     if (a.test) {
-        if (a.what.empty()) return run_device_test(globals, a);
+        if (a.what.empty()) {
+            if (const char* const option = option_of_folders(a); option != nullptr)
+                return usage(fmt::format("{} is for --test with fixture folders: name some", option).c_str());
+            return run_device_test(globals, a);
+        }
         if (!a.report.empty()) return usage("--report is for --test without fixture folders");
         VerifyArguments verify = a.verify;
         verify.folders = a.what;
