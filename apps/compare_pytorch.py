@@ -2,7 +2,7 @@
 """The PyTorch side of apps/compare_pytorch: the same work as `hekla bench`, one line of JSON per measurement.
 
   compare_pytorch.py [--device D] matmul
-  compare_pytorch.py [--device D] [--seconds S] [--dtype f32|bf16] train CASE
+  compare_pytorch.py [--device D] [--seconds S] [--dtype f32|bf16] [--compile] train CASE
   compare_pytorch.py [--device D] generate CASE
   compare_pytorch.py table HEKLA_LINES PYTORCH_LINES     medians of both and their ratio
 """
@@ -77,6 +77,8 @@ def measure(arguments):
         return {"case": arguments.case, "generate_tokens_per_s": count / seconds}
 
     model.train()
+    if arguments.compile:
+        model = torch.compile(model)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, fused=device != "cpu")
 
     def step():  # forward, backward, clipping, AdamW
@@ -95,6 +97,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--dtype", choices=("f32", "bf16"), default="f32", help="precision of a training step")
+    parser.add_argument("--compile", action="store_true", help="compile the model of a training step (torch.compile)")
     parser.add_argument("--seconds", type=float, default=10.0, help="length of one measurement of a training step")
     parser.add_argument("what", choices=("matmul", "train", "generate", "table"))
     parser.add_argument("rest", nargs="*", help="a case; for table, two files")

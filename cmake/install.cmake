@@ -58,10 +58,9 @@ foreach(file \${files})
   string(REPLACE \"apps/tasks\" \"tasks\" text \"\${text}\")
   file(WRITE \"\${file}\" \"\${text}\")
 endforeach()")
-# Models with the values that they must compute, for `hekla doctor --test`: one of each kind of attention and of input.
-foreach(fixture bert-classifier gpt2-clm llama-clm t5-span-corruption vit-classifier)
-  install(DIRECTORY ${hekla_SOURCE_DIR}/tests/fixtures/models/${fixture} DESTINATION share/hekla/fixtures)
-endforeach()
+# The models of `hekla doctor --test`, and the other side of comparisons of `--lab`.
+install(FILES ${hekla_SOURCE_DIR}/apps/compare_pytorch.py DESTINATION share/hekla)
+install(DIRECTORY ${hekla_BINARY_DIR}/share/hekla/fixtures DESTINATION share/hekla)
 # The documents, in the repository's folders, since they refer to each other.
 install(FILES ${hekla_SOURCE_DIR}/README.md ${hekla_SOURCE_DIR}/CHANGELOG.md ${hekla_SOURCE_DIR}/CONTRIBUTING.md ${hekla_SOURCE_DIR}/SECURITY.md
   ${hekla_SOURCE_DIR}/LICENSE DESTINATION share/doc/hekla)

@@ -1,5 +1,6 @@
 #include "examination.hpp"
 
+#include "device_test/device_facts.hpp"
 #include "output.hpp"
 #include "program/parameter_store.hpp"
 #include "program/program.hpp"
@@ -26,11 +27,6 @@ namespace hekla::app {
 namespace {
 
 using nlohmann::ordered_json;
-
-std::string version_text(uint32_t version) {
-    return fmt::format("{}.{}.{}", VK_API_VERSION_MAJOR(version), VK_API_VERSION_MINOR(version),
-                       VK_API_VERSION_PATCH(version));
-}
 
 ordered_json device_json(const gpu::DeviceInfo& d) {
     ordered_json j{{"index", d.index},

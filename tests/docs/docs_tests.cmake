@@ -14,3 +14,6 @@ set_tests_properties(docs_recipe_commands_short PROPERTIES TIMEOUT 600)
 set_tests_properties(docs_recipe_commands_long PROPERTIES TIMEOUT 7200 LABELS long)
 add_test(NAME docs_installed_paths COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/docs/installed_paths.sh ${hekla_BINARY_DIR})
 set_tests_properties(docs_installed_paths PROPERTIES TIMEOUT 600)
+# The table of cards is that of the reports, and wrong reports are errors.
+add_test(NAME docs_gpus COMMAND ${CMAKE_CURRENT_SOURCE_DIR}/docs/merge_reports.sh)
+set_tests_properties(docs_gpus PROPERTIES LABELS cpu)

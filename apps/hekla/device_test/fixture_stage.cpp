@@ -1,0 +1,55 @@
+// Compares the packed fixtures with their reference implementation, in every precision of the device.
+#include "device_test/device_facts.hpp"
+#include "device_test/test_stages.hpp"
+#include "program/lowering/half.hpp"
+#include "verification.hpp"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+namespace hekla::app {
+
+Result<StageOutcome> fixtures_stage(const StageInput& input) {
+    HK_ASSIGN(const std::filesystem::path packed, packed_fixtures());
+    std::vector<std::filesystem::path> folders;
+    for (const auto& entry : std::filesystem::directory_iterator(packed)) folders.push_back(entry.path());
+    std::ranges::sort(folders);
+    HK_ASSIGN(const auto runtime, stage_runtime(input));
+    const plugin::Registry registry = scan_plugins(input.globals);
+    std::vector<program::Storage> precisions{program::Storage::f32};
+    if (runtime->device_limits().storage16)
+        precisions.insert(precisions.end(), {program::Storage::f16, program::Storage::bf16});
+    StageOutcome outcome;
+    std::vector<std::string> texts;
+    for (const program::Storage precision : precisions) {
+        const Bars bars = bars_of(precision);
+        std::size_t right = 0;
+        report::Line models = report::Line::array();
+        for (const std::filesystem::path& folder : folders) {
+            FixtureReport report;
+            report.fixture = folder.filename().string();
+            report.problem = verify_fixture(registry, runtime.get(), folder, input.globals.log(), precision, report);
+            right += report.pass(bars) ? 1 : 0;
+            report::Line line = report.json(bars);
+            line.erase("seconds");
+            models.push_back(std::move(line));
+            if (!report.pass(bars) && outcome.problem.empty())
+                outcome.problem =
+                    fmt::format("{} in {}: {}", report.fixture, program::storage_name(precision),
+                                report.problem.ok()
+                                    ? fmt::format("outputs differ by {:.1e} of at most {:.1e}, gradients by {:.1e} of "
+                                                  "{:.1e} ({})",
+                                                  report.outputs.error, bars.outputs, report.gradients.error,
+                                                  bars.gradients, report.outputs.tensor)
+                                    : report.problem.message());
+        }
+        const char* name = program::storage_name(precision);
+        outcome.result[name] = {{"right", right}, {"of", folders.size()}, {"models", models}};
+        texts.push_back(fmt::format("{} {} of {}", name, right, folders.size()));
+    }
+    outcome.text = fmt::format("equal to the reference implementation: {}", fmt::join(texts, ", "));
+    return outcome;
+}
+
+} // namespace hekla::app

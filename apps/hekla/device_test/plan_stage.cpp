@@ -1,0 +1,184 @@
+// Which published models train and run on this device: their shapes are described and planned, with nothing allocated.
+#include "base/number_text.hpp"
+#include "base/stopwatch.hpp"
+#include "device_test/device_facts.hpp"
+#include "device_test/test_stages.hpp"
+#include "generate/decoder_program.hpp"
+#include "plugin/composition/compose.hpp"
+#include "program/estimate.hpp"
+#include "program/lowering/half.hpp"
+#include "program/parameter_store.hpp"
+#include "train/step/training_graph.hpp"
+#include "train/update/optimizer.hpp"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+namespace hekla::app {
+namespace {
+
+using nlohmann::json;
+
+// The shape of a published model.
+struct PublishedShape {
+    const char* name;
+    const char* architecture;
+    int64_t vocabulary, width, inner, layers, heads, key_value_heads, head_dim;
+    bool tied; // the head is the embedding
+};
+constexpr PublishedShape kShapes[] = {
+    {"1B", "llama", 128256, 2048, 8192, 16, 32, 8, 64, true},     // Llama 3.2
+    {"3B", "llama", 128256, 3072, 8192, 28, 24, 8, 128, true},    // Llama 3.2
+    {"7B", "llama", 32768, 4096, 14336, 32, 32, 8, 128, false},   // Mistral 0.3
+    {"8B", "llama", 128256, 4096, 14336, 32, 32, 8, 128, false},  // Llama 3.1
+    {"14B", "qwen3", 151936, 5120, 17408, 40, 40, 8, 128, false}, // Qwen3
+};
+constexpr int64_t kContexts[] = {512, 2048, 8192};
+constexpr int64_t kRowsAt = 512; // tokens of the rows that are counted
+constexpr int64_t kMostRows = 64;
+
+enum class Trained { lora, full };
+
+Result<std::unique_ptr<plugin::Composition>> compose_shape(const plugin::Registry& registry,
+                                                           const PublishedShape& shape, bool lora, const Log& log) {
+    plugin::CompositionSpec spec;
+    spec.recompute = true;
+    spec.architecture = shape.architecture;
+    spec.head = "lm";
+    spec.objective = "clm";
+    spec.config = {{"vocab_size", shape.vocabulary},     {"hidden_size", shape.width},
+                   {"intermediate_size", shape.inner},   {"num_hidden_layers", shape.layers},
+                   {"num_attention_heads", shape.heads}, {"num_key_value_heads", shape.key_value_heads},
+                   {"head_dim", shape.head_dim},         {"max_position_embeddings", 8192},
+                   {"tie_word_embeddings", shape.tied}};
+    if (lora) spec.adapters = {{"", {"lora", json{{"r", 16}, {"lora_alpha", 32.0}, {"target_modules", "all-linear"}}}}};
+    return plugin::Composition::create(registry, spec, nullptr, log);
+}
+
+// Returns the bytes of a training with AdamW, 16-bit products and recomputed blocks; frozen matrices are stored in 16
+// bits.
+Result<uint64_t> training_bytes(const plugin::Composition& composition, const program::Target& target, Trained use,
+                                program::Storage precision, int64_t rows, int64_t context) {
+    HK_ASSIGN(const std::vector<plugin::BatchField> fields, composition.batch_fields(rows, context));
+    HK_ASSIGN(const graph::Graph described, composition.build(HK_MODE_TRAIN, fields));
+    std::set<std::string, std::less<>> frozen;
+    if (use == Trained::lora)
+        for (const auto& [name, value] : described.parameters())
+            if (!name.starts_with(plugin::kAdapter)) frozen.insert(name);
+    HK_ASSIGN(const graph::Graph differentiated, train::training_graph(described, frozen));
+    program::Estimator estimator(target);
+    std::vector<program::ParameterEntry> table = program::parameter_table(described);
+    program::keep_readable_in_16_bits(table, differentiated);
+    HK_TRY(estimator.add_store(
+        std::move(table),
+        {.gradients = true, .moments = program::kAdamMoments, .weights = precision, .frozen = frozen}));
+    program::CompileOptions options;
+    options.outputs = {"loss"};
+    options.state_outputs = {{"loss", train::kLossState}};
+    options.precision = precision;
+    HK_ASSIGN(const program::Lowering step, estimator.add(differentiated, options, 1.0));
+    HK_TRY(train::Optimizer::estimate(estimator, step, {}, {.no_decay = train::without_decay(described)}));
+    return estimator.finish().total();
+}
+
+// Returns the bytes of a generation of one row.
+Result<uint64_t> generation_bytes(const plugin::Composition& composition, const program::Target& target,
+                                  program::Storage weights, int64_t context) {
+    const std::vector<plugin::BatchField> fields{{"input_ids", graph::Kind::int32, {1, 1}},
+                                                 {"next_ids", graph::Kind::int32, {1, 1}}};
+    HK_ASSIGN(const graph::Graph described, composition.build(HK_MODE_EVALUATE, fields));
+    program::Estimator estimator(target);
+    HK_TRY(estimator.add_store(program::parameter_table(described), {.weights = weights}));
+    generate::DecodeBatch batch;
+    batch.length = context;
+    HK_TRY(generate::estimate_decoder(estimator, composition, batch));
+    return estimator.finish().total();
+}
+
+// The largest of kContexts at which one row fits in memory. 0: none does. A tensor that is larger than an allocation
+// may be fits as little.
+struct MemoryFit {
+    int64_t context = 0, rows = 0;
+    uint64_t bytes = 0; // of one row of the smallest context
+};
+
+template<class Bytes>
+Result<MemoryFit> largest_fit(uint64_t available, const Bytes& bytes_of) {
+    MemoryFit fit;
+    for (const int64_t context : kContexts) {
+        const Result<uint64_t> bytes = bytes_of(int64_t{1}, context);
+        if (!bytes.ok() && bytes.code() != Code::out_of_memory) return bytes.status();
+        if (fit.bytes == 0 && bytes.ok()) fit.bytes = bytes.value();
+        if (!bytes.ok() || bytes.value() > available) break;
+        fit.context = context;
+        if (context == kRowsAt) fit.rows = 1;
+    }
+    return fit;
+}
+
+// Sets the rows of kRowsAt tokens that fit: memory grows equally with each row.
+template<class Bytes>
+Status count_rows(uint64_t available, const Bytes& bytes_of, MemoryFit& fit) {
+    if (fit.rows == 0) return {};
+    const Result<uint64_t> more = bytes_of(int64_t{3}, kRowsAt);
+    if (!more.ok()) return more.code() == Code::out_of_memory ? Status() : more.status();
+    const uint64_t row = std::max<uint64_t>(1, (more.value() - std::min(more.value(), fit.bytes)) / 2);
+    fit.rows = std::clamp<int64_t>(static_cast<int64_t>((available - fit.bytes) / row) + 1, 1, kMostRows);
+    return {};
+}
+
+} // namespace
+
+Result<StageOutcome> plan_stage(const StageInput& input) {
+    const auto begin = std::chrono::steady_clock::now();
+    HK_ASSIGN(const auto runtime, stage_runtime(input));
+    const plugin::Registry registry = scan_plugins(input.globals);
+    const program::Target target = program::target_of(*runtime);
+    const gpu::MemoryUsage usage = runtime->gpu().memory->usage();
+    const uint64_t available = usage.heap_budget_bytes > 0
+                                   ? usage.heap_budget_bytes - std::min(usage.heap_budget_bytes, usage.heap_usage_bytes)
+                                   : runtime->gpu().capabilities().device_memory_bytes;
+    const program::Storage precision =
+        runtime->device_limits().storage16 ? program::Storage::bf16 : program::Storage::f32;
+    StageOutcome outcome;
+    outcome.result["available_bytes"] = available;
+    outcome.result["precision"] = program::storage_name(precision);
+    std::vector<std::string> runs, lora, full, late;
+    for (const PublishedShape& shape : kShapes) {
+        report::Line& of_shape = outcome.result["models"][shape.name];
+        HK_ASSIGN(const auto adapted, compose_shape(registry, shape, true, input.globals.log()));
+        HK_ASSIGN(const auto whole, compose_shape(registry, shape, false, input.globals.log()));
+        HK_ASSIGN(const MemoryFit generates, largest_fit(available, [&](int64_t, int64_t context) {
+                      return generation_bytes(*whole, target, precision, context);
+                  }));
+        of_shape["generates"] = {{"context", generates.context}, {"bytes", generates.bytes}};
+        if (generates.context > 0) runs.push_back(fmt::format("{} ({} tokens)", shape.name, generates.context));
+        for (const Trained use : {Trained::lora, Trained::full}) {
+            const char* key = use == Trained::lora ? "trains_lora" : "trains_all";
+            if (seconds_since(begin) > input.seconds) {
+                late.emplace_back(fmt::format("{} {}", shape.name, use == Trained::lora ? "LoRA" : "whole"));
+                continue;
+            }
+            const auto bytes_of = [&](int64_t rows, int64_t context) {
+                return training_bytes(use == Trained::lora ? *adapted : *whole, target, use, precision, rows, context);
+            };
+            HK_ASSIGN(MemoryFit trains, largest_fit(available, bytes_of));
+            HK_TRY(count_rows(available, bytes_of, trains));
+            of_shape[key] = {
+                {"context", trains.context}, {"rows_of_512", trains.rows}, {"bytes_of_one_row", trains.bytes}};
+            if (trains.context > 0)
+                (use == Trained::lora ? lora : full)
+                    .push_back(fmt::format("{} ({} x {}, 1 x {})", shape.name, trains.rows, kRowsAt, trains.context));
+        }
+    }
+    const auto list = [](const std::vector<std::string>& names) {
+        return names.empty() ? std::string("none") : fmt::format("{}", fmt::join(names, ", "));
+    };
+    outcome.text = fmt::format("of 1B to 14B, in {} free: generate {}; train with LoRA {}; train whole {}",
+                               size_text(available), list(runs), list(lora), list(full));
+    if (!late.empty()) outcome.text += fmt::format("; not planned for lack of time: {}", fmt::join(late, ", "));
+    return outcome;
+}
+
+} // namespace hekla::app
