@@ -5,19 +5,16 @@
 
 #include "base/home_folder.hpp"
 #include "base/host.hpp"
+#include "base/interrupts.hpp"
+#include "base/own_program.hpp"
 #include "base/printable.hpp"
 #include "base/shared_library.hpp"
 #include "hekla/capture.h"
 
-#include <atomic>
-#include <cerrno>
-#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <fmt/format.h>
 #include <limits>
-#include <sys/wait.h>
-#include <unistd.h>
 
 namespace hekla::app {
 namespace {
@@ -34,25 +31,6 @@ int32_t describe_of(const Globals& globals) {
     return globals.describe == "child"     ? HK_DESCRIBE_CHILD
            : globals.describe == "process" ? HK_DESCRIBE_IN_PROCESS
                                            : HK_DESCRIBE_AUTOMATIC;
-}
-
-// A signal handler can access only globals.
-volatile std::sig_atomic_t g_interrupts = 0;
-volatile std::sig_atomic_t g_first_signal = SIGINT;
-volatile std::sig_atomic_t g_polled = 0;
-volatile std::sig_atomic_t g_silent = 0;
-
-void on_interrupt(int signal) {
-    const int before = g_interrupts;
-    g_interrupts = before + 1;
-    if (before == 0 && g_polled != 0) {
-        g_first_signal = signal;
-    } else {
-        constexpr std::string_view kStopped = "hekla: error: stopped before the work began\n";
-        if (before == 0 && g_silent == 0) static_cast<void>(!::write(STDERR_FILENO, kStopped.data(), kStopped.size()));
-        std::signal(signal, SIG_DFL);
-        std::raise(signal);
-    }
 }
 
 // "llvmpipe Mesa 25.0.7-2 (LLVM 15.0.6)" -> 25; 0 for another driver.
@@ -74,24 +52,9 @@ void choose_vector_width() {
     if (std::getenv("LP_NATIVE_VECTOR_WIDTH") != nullptr || !__builtin_cpu_supports("avx512f") ||
         !__builtin_cpu_supports("avx512bw") || !__builtin_cpu_supports("avx512vl"))
         return;
-    // The driver reads the variable once, when it is loaded, so a short-lived child process finds out which driver it
-    // is.
-    int ends[2];
-    if (::pipe(ends) != 0) return;
-    const pid_t child = ::fork();
-    if (child == 0) {
-        const int version = mesa_version_of_cpu_driver();
-        const char wide = version > 0 ? 1 : 0;
-        const ssize_t put = ::write(ends[1], &wide, 1);
-        ::_exit(put == 1 ? 0 : 1);
-    }
-    ::close(ends[1]);
-    char wide = 0;
-    ssize_t got = 0;
-    while (child > 0 && (got = ::read(ends[0], &wide, 1)) < 0 && errno == EINTR) {} // a signal interrupted it
-    if (got == 1 && wide == 1) set_environment("LP_NATIVE_VECTOR_WIDTH", "512");
-    ::close(ends[0]);
-    while (child > 0 && ::waitpid(child, nullptr, 0) < 0 && errno == EINTR) {}
+    // The driver reads the variable once, when it is loaded.
+    if (answer_of_copy([] { return mesa_version_of_cpu_driver() > 0; }))
+        set_environment("LP_NATIVE_VECTOR_WIDTH", "512");
 #endif
 }
 
@@ -271,34 +234,6 @@ int HostContext::create(const Globals& globals, const HostError& error, int32_t 
     if (!globals.capture.empty() && hk_capture(context, text(globals.capture), error.error) != HK_OK)
         return error.report();
     return kDone;
-}
-
-bool interrupted() {
-    g_polled = 1;
-    return g_interrupts > 0;
-}
-
-void end_silently() { g_silent = 1; }
-
-void leave_interrupts_to_another() { g_polled = 1; }
-
-void watch_interrupts() {
-    std::signal(SIGINT, on_interrupt);
-    std::signal(SIGTERM, on_interrupt);
-    if (std::signal(SIGHUP, on_interrupt) == SIG_IGN) std::signal(SIGHUP, SIG_IGN);
-}
-
-void forget_interrupts() {
-    std::signal(SIGINT, SIG_DFL);
-    std::signal(SIGTERM, SIG_DFL);
-    g_interrupts = 0;
-    g_polled = 0;
-}
-
-int stopped_status() { return 128 + g_first_signal; }
-
-void outlive_closed_output() {
-    std::signal(SIGPIPE, [](int) {}); // not SIG_IGN, which child processes would inherit
 }
 
 } // namespace hekla::app

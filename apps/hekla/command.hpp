@@ -159,21 +159,7 @@ inline hk_string text(std::string_view s) { return {s.data(), s.size()}; }
 std::vector<hk_string> host_strings(const std::vector<std::string>& from); // they point into `from`
 inline std::string_view view(hk_string s) { return {s.data, static_cast<std::size_t>(s.size)}; }
 
-// Returns whether SIGINT, SIGTERM or SIGHUP came since watch_interrupts(). The second signal ends the program, and so
-// does the first before the first of these calls: the work that asks has not begun, and reading what others wrote, such
-// as a configuration, may take long.
-bool interrupted();
-void watch_interrupts(); // a SIGHUP that is ignored (nohup) stays ignored
-// Prints nothing when a signal ends the program before its work began, for a process of a job: a launcher ends all of
-// them when one has ended, and names that one.
-void end_silently();
-// Lets the first signal end nothing from now on, for a process whose work ends when another one decides.
-void leave_interrupts_to_another();
-// Forgets the signals that came, and lets the next one end the program until watch_interrupts(): between two pieces of
-// work of which each may be stopped alone.
-void forget_interrupts();
-int stopped_status(); // 128 + the number of the first signal, as shells report it: 130 after Ctrl+C
-// Makes writing to a closed pipe fail instead of ending the program.
-void outlive_closed_output();
+// For watch_interrupts().
+inline constexpr const char* kStoppedEarly = "hekla: error: stopped before the work began\n";
 
 } // namespace hekla::app

@@ -1,11 +1,11 @@
 #include "crash_report.hpp"
 
+#include "base/crash_signals.hpp"
+#include "base/system_file.hpp"
+
 #include <algorithm>
 #include <array>
-#include <csignal>
 #include <cstdio>
-#include <cstring>
-#include <unistd.h>
 
 namespace hekla::app {
 namespace {
@@ -18,29 +18,20 @@ struct PluginCalls {
 };
 thread_local PluginCalls t_calls;
 
-void write_text(const char* text) {
-    [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, text, std::strlen(text));
-}
-
-[[maybe_unused]] void on_crash(int signal) {
-    if (t_calls.depth > 0) {
-        const int at = std::min(t_calls.depth, PluginCalls::kMost) - 1;
-        write_text("\nhekla: error: crashed in ");
-        write_text(t_calls.texts[static_cast<std::size_t>(at)].data());
-        write_text(". This is a fault of the plugin; plugins.isolate = true in a recipe, or --isolate-plugins, runs it "
-                   "in a process of its own\n");
-    }
-    ::raise(signal); // SA_RESETHAND: the default action
+[[maybe_unused]] void report_crash() {
+    if (t_calls.depth == 0) return;
+    const int at = std::min(t_calls.depth, PluginCalls::kMost) - 1;
+    write_to_standard_error("\nhekla: error: crashed in ");
+    write_to_standard_error(t_calls.texts[static_cast<std::size_t>(at)].data());
+    write_to_standard_error(". This is a fault of the plugin; plugins.isolate = true in a recipe, or "
+                            "--isolate-plugins, runs it in a process of its own\n");
 }
 
 } // namespace
 
 void report_plugin_crashes() {
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) // their own handlers report more
-    struct sigaction action {};
-    action.sa_handler = on_crash;
-    action.sa_flags = static_cast<int>(SA_RESETHAND);
-    for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT}) ::sigaction(signal, &action, nullptr);
+    report_crashes(report_crash);
 #endif
 }
 

@@ -4,9 +4,9 @@
 #include "output.hpp"
 
 #include "base/nearest_name.hpp"
+#include "base/standard_streams.hpp"
 
 #include <algorithm>
-#include <csignal>
 #include <cstdio>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -244,9 +244,8 @@ int run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
     using namespace hekla::app;
-    open_standard_streams();
-    std::signal(SIGPIPE, SIG_IGN); // if the reader closes the pipe, writing fails; the signal must not end a training
-    std::signal(SIGXFSZ, [](int) {}); // the same for files beyond `ulimit -f`; child processes get the default again
+    hekla::open_standard_streams();
+    hekla::outlive_failed_writes(); // a training continues when its output is closed
     const int status = run(argc, argv);
     const hekla::Status written = flush_output();
     if (written.ok()) return status;

@@ -2,16 +2,12 @@
 
 #include "base/file.hpp"
 #include "base/printable.hpp"
+#include "base/standard_streams.hpp"
+#include "base/system_file.hpp"
 
-#include <cerrno>
 #include <cstdio>
-#include <cstring>
-#include <fcntl.h>
 #include <filesystem>
 #include <fmt/format.h>
-#include <poll.h>
-#include <stdio_ext.h>
-#include <unistd.h>
 
 namespace hekla::app {
 
@@ -37,9 +33,10 @@ void print_foreign(std::string_view text) {
 namespace {
 
 Status check_writable(const std::string& path, const std::filesystem::path& folder) {
-    if (::access(folder.c_str(), W_OK | X_OK) == 0) return {};
-    return io_error(
-        fmt::format("-o {}: nothing can be written to the folder {}: {}", path, folder.string(), std::strerror(errno)));
+    const std::error_code problem = check_writable_folder(folder);
+    return problem ? io_error(fmt::format("-o {}: nothing can be written to the folder {}: {}", path, folder.string(),
+                                          problem.message()))
+                   : Status();
 }
 
 } // namespace
@@ -65,31 +62,17 @@ Status check_output_folder(const std::string& path) {
 }
 
 Status flush_output() {
-    errno = 0;
-    const bool flushed = std::fflush(stdout) == 0;
-    const int reason = errno;
-    if (flushed && std::ferror(stdout) == 0) return {};
-    ::__fpurge(stdout); // otherwise it would be written again, and fail again
+    const std::error_code problem = flush_or_discard(stdout);
+    if (!problem && std::ferror(stdout) == 0) return {};
     const bool is_closed = output_closed();
     std::clearerr(stdout);
     if (is_closed) return {};
-    return io_error(reason != 0 ? fmt::format("cannot write to standard output: {}", std::strerror(reason))
-                                : std::string("cannot write to standard output"));
+    return io_error(problem ? fmt::format("cannot write to standard output: {}", problem.message())
+                            : std::string("cannot write to standard output"));
 }
 
-bool output_closed() {
-    pollfd output{STDOUT_FILENO, 0, 0};
-    return ::poll(&output, 1, 0) == 1 && (output.revents & POLLERR) != 0;
-}
+bool output_closed() { return reader_has_ended(stdout); }
 
 bool output_failed() { return std::ferror(stdout) != 0; }
-
-void open_standard_streams() {
-    // Standard output is opened read-only, so that writing to it is an error instead of a silent loss.
-    constexpr int kModes[] = {O_RDONLY, O_RDONLY, O_WRONLY};
-    for (int stream = 0; stream < 3; ++stream)
-        if (::fcntl(stream, F_GETFD) < 0 && errno == EBADF)
-            ::open("/dev/null", kModes[stream]); // the lowest free number
-}
 
 } // namespace hekla::app

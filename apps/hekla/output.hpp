@@ -34,8 +34,4 @@ bool output_closed(); // whether standard output is such a pipe
 // Returns whether a write to standard output failed; a verb that prints as it runs may then stop.
 bool output_failed();
 
-// Opens the standard streams that the parent process closed, so that no file gets their numbers. Writing to a standard
-// output that was closed fails.
-void open_standard_streams();
-
 } // namespace hekla::app

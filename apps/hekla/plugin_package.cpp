@@ -5,13 +5,13 @@
 #include "base/json.hpp"
 #include "base/run_child.hpp"
 #include "base/sha256.hpp"
+#include "base/system_file.hpp"
 #include "model/zip_archive.hpp"
 
 #include <algorithm>
 #include <cctype>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <fstream>
 #include <set>
 #include <span>
 
@@ -84,14 +84,6 @@ std::string tail(std::string_view text) {
     return std::string(text);
 }
 
-// Writes a file that is deleted soon: unlike write_file_atomically(), without waiting for the disk.
-Status write_unpacked(const fs::path& path, std::span<const char> content) {
-    std::ofstream file(path, std::ios::binary);
-    file.write(content.data(), static_cast<std::streamsize>(content.size()));
-    file.close();
-    return file ? Status() : io_error(fmt::format("{}: cannot be written", path.string()));
-}
-
 Status copy_sources(const fs::path& from, const fs::path& to, const StopPoll& stop) {
     std::error_code problem;
     int64_t files = 0;
@@ -159,7 +151,8 @@ Status PluginPackage::unpack(std::string_view sha256, const StopPoll& stop) {
             return corrupt(fmt::format("its entries have more than {} bytes together", kMostArchiveBytes));
         bytes += size;
         HK_ASSIGN(const auto content, zip.read(i, size));
-        HK_TRY(write_unpacked(to, {reinterpret_cast<const char*>(content.get()), static_cast<std::size_t>(size)}));
+        problem = write_unsynced(to, {reinterpret_cast<const char*>(content.get()), static_cast<std::size_t>(size)});
+        if (problem) return io_error(fmt::format("{}: cannot be written: {}", to.string(), problem.message()));
     }
     root_ = folder.path();
     unpacked_.emplace(std::move(folder));

@@ -1,6 +1,7 @@
 #include "training_progress.hpp"
 
 #include "base/host.hpp"
+#include "base/interrupts.hpp"
 #include "base/number_text.hpp"
 #include "progress_line.hpp"
 

@@ -1,5 +1,6 @@
 // The program observatory: displays models and trainings. See README.md.
 #include "arguments.hpp"
+#include "base/interrupts.hpp"
 #include "failure.hpp"
 #include "shell.hpp"
 #include "vulkan/image_target.hpp"
@@ -8,7 +9,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <csignal>
 #include <cstdio>
 #include <optional>
 #include <thread>
@@ -21,8 +21,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-volatile std::sig_atomic_t end_requested = 0; // by a signal; has the same effect as closing the window
-
 // Runs frames until nothing more changes, then writes the screenshot.
 void run_headless(Device& device, Engine& engine, const Arguments& arguments) {
     constexpr int kStill = 6;
@@ -34,7 +32,7 @@ void run_headless(Device& device, Engine& engine, const Arguments& arguments) {
     bool late = false;
     for (uint64_t frame = 0, still = 0; still < kStill; ++frame) {
         shell.frame(still > 0 || frame % kDrawnEvery < 3);
-        late = late || end_requested != 0 ||
+        late = late || hekla::interrupted() ||
                std::chrono::duration<double>(Clock::now() - begin).count() > arguments.seconds;
         still = shell.is_settled() || late ? still + 1 : 0;
     }
@@ -49,7 +47,7 @@ void run_window(Device& device, Engine& engine, const Window& window, const Argu
     Shell shell(device, target, engine, gui, arguments);
     constexpr double kIdleSeconds = 0.2; // without an event, the interval between frames that check for changes
     constexpr int kAwake = 3;            // frames drawn after an event
-    for (int awake = kAwake; !window.is_closing() && end_requested == 0;) {
+    for (int awake = kAwake; !window.is_closing() && !hekla::interrupted();) {
         auto begin = Clock::now();
         if (awake > 0) {
             glfwPollEvents();
@@ -66,7 +64,8 @@ void run_window(Device& device, Engine& engine, const Window& window, const Argu
 }
 
 int run(const Arguments& arguments) {
-    for (const int signal : {SIGINT, SIGTERM}) std::signal(signal, [](int) { end_requested = 1; });
+    hekla::watch_interrupts(nullptr); // a signal has the same effect as closing the window
+    hekla::leave_interrupts_to_another();
     std::optional<Window> window;
     if (!arguments.headless) window.emplace(arguments.width, arguments.height, "Hekla Observatory");
     uint64_t messages = 0;

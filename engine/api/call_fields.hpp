@@ -114,6 +114,10 @@ void visit_fields(V& v, hk_plan_options& o) {
     v("adapter_slots", o.adapter_slots);
     v("adapter_rank", o.adapter_rank);
     v("adapter_targets", o.adapter_targets);
+    v("ranks", o.ranks);
+    v("nodes", o.nodes);
+    v("link_bytes_per_second", o.link_bytes_per_second);
+    v("link_latency", o.link_latency);
 }
 
 // The members that are settings of the same name in generate::options_from().

@@ -57,53 +57,46 @@ void Capture::text(uint64_t session, uint64_t row, hk_string piece) {
     write(line);
 }
 
-HeardTraining::HeardTraining(const hk_train_options* given, std::shared_ptr<Capture> capture)
-    : given_(given), capture_(check(given).ok() ? std::move(capture) : nullptr) {
-    if (capture_ == nullptr) return;
-    heard_ = *given;
-    heard_.user = this;
-    heard_.step = [](void* user, const hk_train_step* step) {
-        const auto& to = *static_cast<HeardTraining*>(user);
+namespace {
+
+// A callback that only calls the host's: `user` is a Heard<O>.
+template<auto member>
+struct PassedOn;
+template<class O, class R, class... A, R (HK_ABI* O::*member)(void* user, A...)>
+struct PassedOn<member> {
+    static R HK_ABI call(void* user, A... arguments) {
+        const O& given = static_cast<const Heard<O>*>(user)->given();
+        return (given.*member)(given.user, arguments...);
+    }
+};
+template<auto member, class O>
+void pass_on(O& heard, const O& given) {
+    if (given.*member != nullptr) heard.*member = PassedOn<member>::call;
+}
+
+} // namespace
+
+template<>
+void Heard<hk_train_options>::hear() {
+    options_.step = [](void* user, const hk_train_step* step) {
+        const auto& to = *static_cast<Heard*>(user);
         to.capture_->loss(0, step->step, step->loss);
         if (to.given_->step != nullptr) to.given_->step(to.given_->user, step);
     };
-    if (given->evaluation != nullptr)
-        heard_.evaluation = [](void* user, const hk_train_evaluation* evaluation) {
-            const auto& to = *static_cast<HeardTraining*>(user);
-            to.given_->evaluation(to.given_->user, evaluation);
-        };
-    if (given->message != nullptr)
-        heard_.message = [](void* user, hk_string message) {
-            const auto& to = *static_cast<HeardTraining*>(user);
-            to.given_->message(to.given_->user, message);
-        };
-    if (given->stop != nullptr)
-        heard_.stop = [](void* user) -> int32_t {
-            const auto& to = *static_cast<HeardTraining*>(user);
-            return to.given_->stop(to.given_->user);
-        };
-    if (given->abandoned != nullptr)
-        heard_.abandoned = [](void* user, hk_string plugin) {
-            const auto& to = *static_cast<HeardTraining*>(user);
-            to.given_->abandoned(to.given_->user, plugin);
-        };
+    pass_on<&hk_train_options::evaluation>(options_, *given_);
+    pass_on<&hk_train_options::message>(options_, *given_);
+    pass_on<&hk_train_options::stop>(options_, *given_);
+    pass_on<&hk_train_options::abandoned>(options_, *given_);
 }
 
-HeardGeneration::HeardGeneration(const hk_generate_options& given, std::shared_ptr<Capture> capture)
-    : given_(given), capture_(std::move(capture)) {
-    if (capture_ == nullptr) return;
-    heard_ = given;
-    heard_.user = this;
-    heard_.text = [](void* user, uint64_t row, hk_string text) {
-        const auto& to = *static_cast<HeardGeneration*>(user);
+template<>
+void Heard<hk_generate_options>::hear() {
+    options_.text = [](void* user, uint64_t row, hk_string text) {
+        const auto& to = *static_cast<Heard*>(user);
         to.capture_->text(0, row, text);
-        if (to.given_.text != nullptr) to.given_.text(to.given_.user, row, text);
+        if (to.given_->text != nullptr) to.given_->text(to.given_->user, row, text);
     };
-    if (given.stop != nullptr)
-        heard_.stop = [](void* user) -> int32_t {
-            const auto& to = *static_cast<HeardGeneration*>(user);
-            return to.given_.stop(to.given_.user);
-        };
+    pass_on<&hk_generate_options::stop>(options_, *given_);
 }
 
 } // namespace hekla::api

@@ -1,6 +1,7 @@
 // Implementation of hekla/capture.h: the file to which calls are captured.
 #pragma once
 
+#include "api/checks.hpp"
 #include "base/file_handle.hpp"
 #include "base/log.hpp"
 #include "base/status.hpp"
@@ -11,6 +12,7 @@
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 
 namespace hekla::api {
 
@@ -39,25 +41,30 @@ private:
 };
 
 // Options whose callbacks write to the capture before they call the host's. They must outlive the call.
-class HeardTraining {
+template<class O>
+class Heard {
 public:
-    HeardTraining(const hk_train_options* given, std::shared_ptr<Capture> capture);
-    const hk_train_options* options() const { return capture_ != nullptr ? &heard_ : given_; }
+    Heard(const O* given, std::shared_ptr<Capture> capture)
+        : given_(given), capture_(capture != nullptr && check(given).ok() ? std::move(capture) : nullptr) {
+        if (capture_ == nullptr) return;
+        options_ = *given;
+        options_.user = this;
+        hear();
+    }
+    Heard(const Heard&) = delete;
+    Heard& operator=(const Heard&) = delete;
+    const O& given() const { return *given_; }
+    const O* options() const { return capture_ != nullptr ? &options_ : given_; }
 
 private:
-    const hk_train_options* given_;
+    void hear(); // sets the callbacks of options_
+    const O* given_;
     std::shared_ptr<Capture> capture_; // null: not captured
-    hk_train_options heard_{};
+    O options_{};
 };
-class HeardGeneration {
-public:
-    HeardGeneration(const hk_generate_options& given, std::shared_ptr<Capture> capture);
-    const hk_generate_options& options() const { return capture_ != nullptr ? heard_ : given_; }
-
-private:
-    const hk_generate_options& given_;
-    std::shared_ptr<Capture> capture_;
-    hk_generate_options heard_{};
-};
+template<>
+void Heard<hk_train_options>::hear();
+template<>
+void Heard<hk_generate_options>::hear();
 
 } // namespace hekla::api

@@ -70,7 +70,10 @@ ForwardSession::ForwardSession(const hk_forward_options& o)
     : model_(string_of(o.model)), ports_(texts(o.ports, o.port_count)), bindings_(bindings_of(o)),
       attention_(o.attention != 0), lens_(o.lens != 0), rows_(o.rows), row_length_(o.length),
       decoder_length_(o.decoder_length) {
-    callbacks_.replace({.user = o.user, .done = o.done});
+    hk_session_callbacks host{};
+    host.user = o.user;
+    host.done = o.done;
+    callbacks_.replace(host);
 }
 
 Result<std::shared_ptr<Session>> ForwardSession::create(const std::shared_ptr<Context>& context,
@@ -216,9 +219,7 @@ Status ForwardSession::run_pass(const Loaded& loaded) {
         wanted_ = false;
         set_phase(Phase::idle);
     }
-    callbacks_.call([&](const Callbacks& host) {
-        if (host.done != nullptr) host.done(host.user, static_cast<uint64_t>(step_.load()));
-    });
+    tell<&hk_session_callbacks::done>(static_cast<uint64_t>(step_.load()));
     return {};
 }
 

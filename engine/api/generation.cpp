@@ -155,7 +155,8 @@ Result<generate::Output> Generation::write(const Round& round) {
     arguments["num_beams"] = std::max<int64_t>(o.beams, 1);
     arguments["num_return_sequences"] = 1;
     HK_ASSIGN(generate::Options options,
-              generate::options_from(model_.generation, arguments, static_cast<int64_t>(request.prompts[0].size())));
+              generate::options_from(model_.generation.values, arguments,
+                                     static_cast<int64_t>(request.prompts[0].size()), model_.generation.file));
     options.seed = o.seed;
     options.slide_context = o.slide_context != 0;
     const bool encodes = decoder_->encoder_decoder();

@@ -18,7 +18,11 @@ GenerationSession::~GenerationSession() = default;
 GenerationSession::GenerationSession(const hk_generate_options& options)
     : given_(options), rows_(static_cast<std::size_t>(options.prompt_count)),
       prompts_(texts(options.prompts, options.prompt_count)) {
-    callbacks_.replace({.user = options.user, .text = options.text, .stop = options.stop});
+    hk_session_callbacks host{};
+    host.user = options.user;
+    host.text = options.text;
+    host.stop = options.stop;
+    callbacks_.replace(host);
 }
 
 Result<std::shared_ptr<Session>> GenerationSession::create(const std::shared_ptr<Context>& context,
@@ -41,9 +45,7 @@ Status GenerationSession::work() {
     options.text = [](void* user, uint64_t row, hk_string text) {
         auto& session = *static_cast<GenerationSession*>(user);
         if (const auto capture = session.capture()) capture->text(session.handle(), row, text);
-        session.callbacks_.call([&](const Callbacks& host) {
-            if (host.text != nullptr) host.text(host.user, row, text);
-        });
+        session.tell<&hk_session_callbacks::text>(row, text);
     };
     options.stop = [](void* user) -> int32_t {
         auto& session = *static_cast<GenerationSession*>(user);

@@ -255,7 +255,7 @@ void hk_communicators_destroy(hk_communicator* communicators, uint32_t count) {
 int32_t hk_train(hk_context context, const hk_train_options* options, hk_train_result* result, hk_error* error) {
     return api::captured_call(context, "hk_train", options, error, [&]() -> Status {
         HK_ASSIGN(const Context::Call call, Context::begin(context));
-        const api::HeardTraining heard(options, api::capture_of(context));
+        const api::Heard<hk_train_options> heard(options, api::capture_of(context));
         if (result != nullptr) HK_TRY(complete(result, "hk_train_result"));
         Result<train::TrainerResult> finished = api::train_by(environment_of(call), heard.options());
         const bool leads = options->communicator == nullptr || options->communicator->rank == 0;
@@ -298,8 +298,8 @@ int32_t hk_generate(hk_context context, const hk_generate_options* options, hk_g
         HK_ASSIGN(const Context::Call call, Context::begin(context));
         HK_TRY(complete(options, "hk_generate_options"));
         if (result != nullptr) HK_TRY(complete(result, "hk_generate_result"));
-        const api::HeardGeneration heard(*options, api::capture_of(context));
-        return run_generate(call, heard.options(), result);
+        const api::Heard<hk_generate_options> heard(options, api::capture_of(context));
+        return run_generate(call, *heard.options(), result);
     });
 }
 

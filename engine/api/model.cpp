@@ -77,7 +77,7 @@ public:
 private:
     void describe_source(const plugin::Registry& registry, const infer::Model& described) {
         const Result<generate::Options> options =
-            generate::options_from(described.generation, nlohmann::json::object(), 0);
+            generate::options_from(described.generation.values, nlohmann::json::object(), 0);
         if (options.ok()) decoder_start_ = options->decoder_start.value_or(-1);
         prefix_ = infer::trained_prefix(described.config, "source");
         Result<infer::SourceLayout> layout =

@@ -101,20 +101,19 @@ std::string time_text(double seconds) {
                            : duration_text(seconds);
 }
 
-// A report, and the data that it points to.
+// A report, and what it is made of.
 struct Report {
+    hk_plan_report out{}; // without what `estimate` and `exchange` have
     program::Estimate estimate;
-    int32_t mode = HK_PLAN_TRAIN, time = HK_TIME_ESTIMATED;
-    int64_t rows = 0, length = 0, units = 0, embeddings = 0;
-    uint64_t examples = 0;
+    int32_t mode = HK_PLAN_TRAIN;
     uint64_t rollouts = 0; // bytes of the host's memory
     double seconds = 0.0;  // of a unit
     train::ExchangePlan exchange;
     int64_t inner_steps = 0; // between exchanges; 0: every step has one
 
-    std::string text(uint64_t available) const;
+    std::string text() const;
     std::string exchange_text() const;
-    void give(const hk_plan_options& options, uint64_t available) const;
+    void give(const hk_plan_options& options, uint64_t available);
 };
 
 std::string Report::exchange_text() const {
@@ -130,7 +129,7 @@ std::string Report::exchange_text() const {
                               100.0 * seconds / (seconds + exposed));
 }
 
-std::string Report::text(uint64_t available) const {
+std::string Report::text() const {
     const program::Estimate& e = estimate;
     std::string text;
     const std::pair<const char*, uint64_t> kinds[] = {
@@ -144,25 +143,26 @@ std::string Report::text(uint64_t available) const {
         text += fmt::format("  {:<12} {:>12} of the host's memory: completions of an iteration\n", "rollouts",
                             size_text(rollouts));
     text += fmt::format("  {} parameters; the largest allocation is {}{}\n", grouped(static_cast<double>(e.parameters)),
-                        size_text(e.largest), available > 0 ? fmt::format("; {} are free", size_text(available)) : "");
-    const double tokens = static_cast<double>(rows * length);
-    const char* how = time == HK_TIME_ESTIMATED  ? "estimated from operations and bytes"
-                      : time == HK_TIME_MEASURED ? "measured"
-                                                 : "measured with one example";
+                        size_text(e.largest),
+                        out.available > 0 ? fmt::format("; {} are free", size_text(out.available)) : "");
+    const double tokens = static_cast<double>(out.rows * out.length);
+    const char* how = out.time == HK_TIME_ESTIMATED  ? "estimated from operations and bytes"
+                      : out.time == HK_TIME_MEASURED ? "measured"
+                                                     : "measured with one example";
     text += fmt::format(
-        "\n{} rows of {} tokens: {} dispatches, {:.3g} floating-point operations, {} read and written\n", rows, length,
-        grouped(static_cast<double>(e.dispatches)), e.flops, size_text(static_cast<uint64_t>(e.bytes)));
+        "\n{} rows of {} tokens: {} dispatches, {:.3g} floating-point operations, {} read and written\n", out.rows,
+        out.length, grouped(static_cast<double>(e.dispatches)), e.flops, size_text(static_cast<uint64_t>(e.bytes)));
     if (mode == HK_PLAN_TRAIN) {
         text += fmt::format("{} of one step: {}, {}; {}\n",
-                            time == HK_TIME_ESTIMATED ? "forward, backward and update" : "forward and backward",
+                            out.time == HK_TIME_ESTIMATED ? "forward, backward and update" : "forward and backward",
                             time_text(seconds), how,
-                            units > 0 ? fmt::format("{} steps left: about {}, without evaluations", units,
-                                                    time_text(static_cast<double>(units) * seconds))
-                                      : "the run is finished, no steps are left");
+                            out.units > 0 ? fmt::format("{} steps left: about {}, without evaluations", out.units,
+                                                        time_text(static_cast<double>(out.units) * seconds))
+                                          : "the run is finished, no steps are left");
         if (exchange.ranks > 1) text += exchange_text();
     } else if (mode == HK_PLAN_GENERATE) {
         text += fmt::format("a token of every row: {} ({} tokens/s), {}\n", time_text(seconds),
-                            grouped(static_cast<double>(rows) / seconds), how);
+                            grouped(static_cast<double>(out.rows) / seconds), how);
     } else {
         text += fmt::format("a pass: {} ({} tokens/s), {}\n", time_text(seconds), grouped(tokens / seconds), how);
     }
@@ -175,44 +175,37 @@ std::string Report::text(uint64_t available) const {
     return text;
 }
 
-void Report::give(const hk_plan_options& options, uint64_t available) const {
+void Report::give(const hk_plan_options& options, uint64_t available) {
     const program::Estimate& e = estimate;
     std::vector<hk_plan_node> nodes;
     for (const program::NodeCost& node : e.nodes)
         nodes.push_back({view(node.name), node.dispatches, node.seconds * 1e6, node.flops, node.bytes});
-    const std::string words = text(available);
-    hk_plan_report r{};
-    r.struct_size = sizeof r;
-    r.time = time;
-    r.weights = e.weights;
-    r.gradients = e.gradients;
-    r.optimizer = e.optimizer;
-    r.states = e.states;
-    r.activations = e.activations;
-    r.programs = e.programs;
-    r.staging = e.staging;
-    r.total = e.total();
-    r.largest = e.largest;
-    r.available = available;
-    r.parameters = e.parameters;
-    r.rows = rows;
-    r.length = length;
-    r.units = units;
-    r.dispatches = e.dispatches;
-    r.flops = e.flops;
-    r.bytes = e.bytes;
-    r.microseconds = seconds * 1e6;
-    r.nodes = nodes.data();
-    r.node_count = nodes.size();
-    r.text = view(words);
-    r.system = e.system + rollouts;
-    r.embeddings = embeddings;
-    r.examples = examples;
-    r.exchanged_bytes = exchange.bytes;
-    r.exchange_memory = exchange.memory;
-    r.exchange_seconds = exchange.seconds;
-    r.exposed_seconds = exchange.exposed;
-    options.report(options.user, &r);
+    out.struct_size = sizeof out;
+    out.weights = e.weights;
+    out.gradients = e.gradients;
+    out.optimizer = e.optimizer;
+    out.states = e.states;
+    out.activations = e.activations;
+    out.programs = e.programs;
+    out.staging = e.staging;
+    out.total = e.total();
+    out.largest = e.largest;
+    out.available = available;
+    out.parameters = e.parameters;
+    out.dispatches = e.dispatches;
+    out.flops = e.flops;
+    out.bytes = e.bytes;
+    out.microseconds = seconds * 1e6;
+    out.nodes = nodes.data();
+    out.node_count = nodes.size();
+    out.system = e.system + rollouts;
+    out.exchanged_bytes = exchange.bytes;
+    out.exchange_memory = exchange.memory;
+    out.exchange_seconds = exchange.seconds;
+    out.exposed_seconds = exchange.exposed;
+    const std::string words = text();
+    out.text = view(words);
+    options.report(options.user, &out);
 }
 
 // `on` is set after the recipe was read and its model described.
@@ -226,11 +219,11 @@ Result<Report> plan_training(const Context::Call& call, const hk_plan_options& o
     Report report;
     std::optional<train::TrainingRun::Times> times;
     const auto take = [&](train::TrainingPlan plan) {
-        report.rows = plan.rows;
-        report.length = plan.length;
-        report.units = plan.steps_left;
-        report.embeddings = plan.embeddings;
-        report.examples = plan.examples;
+        report.out.rows = plan.rows;
+        report.out.length = plan.length;
+        report.out.units = plan.steps_left;
+        report.out.embeddings = plan.embeddings;
+        report.out.examples = plan.examples;
         report.rollouts = plan.rollouts;
         report.estimate = std::move(plan.estimate);
         report.exchange = plan.exchange;
@@ -268,7 +261,7 @@ Result<Report> plan_training(const Context::Call& call, const hk_plan_options& o
         take(std::move(plan));
         report.seconds = ranks.micro_seconds * static_cast<double>(report.exchange.micro);
     }
-    report.time = measured.one_example ? HK_TIME_ONE_EXAMPLE : HK_TIME_MEASURED;
+    report.out.time = measured.one_example ? HK_TIME_ONE_EXAMPLE : HK_TIME_MEASURED;
     report.estimate.nodes = std::move(measured.nodes);
     return report;
 }
@@ -288,16 +281,16 @@ Result<Report> plan_model(const Context::Call& call, const hk_plan_options& o, P
     HK_ASSIGN(on, planned_on(call, o));
     Report report;
     report.mode = o.mode;
-    report.rows = std::max<int64_t>(1, o.rows);
-    report.length = o.length;
+    report.out.rows = std::max<int64_t>(1, o.rows);
+    report.out.length = o.length;
     if (model.exported != nullptr) { // as Runtime::limits() with compiled kernels
         on.target.limits.generated_shaders = true;
         on.target.limits.chains = false;
     }
     program::Estimator estimator(on.target);
     const auto weights = static_cast<program::Storage>(o.weights);
-    HK_TRY(writes ? infer::estimate_generation(estimator, model, weights, report.rows, report.length)
-                  : infer::estimate_pass(estimator, model, weights, report.rows, report.length,
+    HK_TRY(writes ? infer::estimate_generation(estimator, model, weights, report.out.rows, report.out.length)
+                  : infer::estimate_pass(estimator, model, weights, report.out.rows, report.out.length,
                                          texts(o.ports, o.port_count), o.attention != 0));
     report.estimate = estimator.finish();
     report.seconds = report.estimate.seconds;
@@ -346,9 +339,9 @@ int32_t hk_plan(hk_context context, const hk_plan_options* options, hk_error* er
     return hekla::api::captured_call(context, "hk_plan", options, error, [&]() -> Status {
         HK_ASSIGN(const Context::Call call, Context::begin(context));
         hekla::api::PlannedOn on;
-        HK_ASSIGN(const hekla::api::Report report, options->mode == HK_PLAN_TRAIN
-                                                       ? hekla::api::plan_training(call, *options, on)
-                                                       : hekla::api::plan_model(call, *options, on));
+        HK_ASSIGN(hekla::api::Report report, options->mode == HK_PLAN_TRAIN
+                                                 ? hekla::api::plan_training(call, *options, on)
+                                                 : hekla::api::plan_model(call, *options, on));
         report.give(*options, on.available);
         return {};
     });

@@ -149,19 +149,14 @@ CallEnvironment Session::environment() {
 }
 
 bool Session::asked_to_stop() {
-    return callbacks_.call([](const Callbacks& host) { return host.stop != nullptr && host.stop(host.user) != 0; });
+    return callbacks_.call(
+        [](const hk_session_callbacks& host) { return host.stop != nullptr && host.stop(host.user) != 0; });
 }
 
 Status Session::replace(const hk_session_callbacks& given) {
     if (on_own_thread())
         return failed_precondition("a callback cannot replace the callbacks: it would wait for itself");
-    callbacks_.replace({.user = given.user,
-                        .step = given.step,
-                        .evaluation = given.evaluation,
-                        .message = given.message,
-                        .text = given.text,
-                        .done = given.done,
-                        .stop = given.stop});
+    callbacks_.replace(given);
     return {};
 }
 

@@ -78,15 +78,6 @@ public:
 
 protected:
     enum class Phase : int32_t { preparing, working, idle, released, done, failed };
-    struct Callbacks {
-        void* user = nullptr;
-        void(HK_ABI* step)(void* user, const hk_train_step* step) = nullptr;
-        void(HK_ABI* evaluation)(void* user, const hk_train_evaluation* evaluation) = nullptr;
-        void(HK_ABI* message)(void* user, hk_string message) = nullptr;
-        void(HK_ABI* text)(void* user, uint64_t row, hk_string text) = nullptr;
-        void(HK_ABI* done)(void* user, uint64_t pass) = nullptr;
-        int32_t(HK_ABI* stop)(void* user) = nullptr;
-    };
     // Makes the store's parameters visible to the host during its lifetime.
     class PublishedStore {
     public:
@@ -128,6 +119,13 @@ protected:
     bool ended() const { return phase_ == Phase::done || phase_ == Phase::failed; } // mutex_ is held
     bool stop_requested() const { return requests_.stop; }
     bool asked_to_stop(); // by the host's callback
+    // Calls a callback of the host, if it has it: tell<&hk_session_callbacks::message>(text).
+    template<auto member, class... A>
+    void tell(A... arguments) {
+        callbacks_.call([&](const hk_session_callbacks& host) {
+            if (host.*member != nullptr) (host.*member)(host.user, arguments...);
+        });
+    }
     // Publishes the names of the session's step scalars: from now on the host may set them.
     void publish_scalars(std::vector<std::string> names);
     std::map<std::string, double, std::less<>> scalars(); // those that the host has set
@@ -141,7 +139,7 @@ protected:
 
     std::unique_ptr<program::Runtime> runtime_;
     int64_t length_ = 0; // hk_session_options.length
-    Replaceable<Callbacks> callbacks_;
+    Replaceable<hk_session_callbacks> callbacks_;
     std::atomic<int64_t> step_{0};
     std::mutex mutex_;
     Phase phase_ = Phase::preparing;

@@ -1,7 +1,8 @@
 #include "api/training.hpp"
 
 #include "api/boundary.hpp"
-#include "api/training_reports.hpp"
+#include "api/report_arrays.hpp"
+#include "api/report_fields.hpp"
 #include "train/ranks/rank_server.hpp"
 #include "train/recipe/recipe_file.hpp"
 #include "train/training_loop.hpp"
@@ -17,10 +18,18 @@ namespace {
 train::TrainerEvents events_of(const hk_train_options& o, const CallEnvironment& place) {
     train::TrainerEvents events;
     if (o.step != nullptr)
-        events.step = [o](const train::StepRecord& record) { o.step(o.user, StepReport(record).get()); };
+        events.step = [o](const train::StepRecord& record) {
+            hk_train_step step{};
+            ReportArrays arrays;
+            fill(step, record, arrays);
+            o.step(o.user, &step);
+        };
     if (o.evaluation != nullptr)
         events.evaluation = [o](const train::EvaluationRecord& record) {
-            o.evaluation(o.user, EvaluationReport(record).get());
+            hk_train_evaluation evaluation{};
+            ReportArrays arrays;
+            fill(evaluation, record, arrays);
+            o.evaluation(o.user, &evaluation);
         };
     if (o.message != nullptr) events.message = [o](const std::string& m) { o.message(o.user, view(m)); };
     if (o.abandoned != nullptr) events.abandoned = [o](const std::string& m) { o.abandoned(o.user, view(m)); };

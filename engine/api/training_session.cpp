@@ -10,11 +10,13 @@
 namespace hekla::api {
 
 TrainingSession::TrainingSession(const hk_train_options& options) : given_(options) {
-    callbacks_.replace({.user = options.user,
-                        .step = options.step,
-                        .evaluation = options.evaluation,
-                        .message = options.message,
-                        .stop = options.stop});
+    hk_session_callbacks host{};
+    host.user = options.user;
+    host.step = options.step;
+    host.evaluation = options.evaluation;
+    host.message = options.message;
+    host.stop = options.stop;
+    callbacks_.replace(host);
 }
 
 Result<std::shared_ptr<Session>> TrainingSession::create(const std::shared_ptr<Context>& context,
@@ -32,21 +34,15 @@ hk_train_options TrainingSession::own_options() {
         auto& session = *static_cast<TrainingSession*>(user);
         session.step_ = step->step;
         if (const auto capture = session.capture()) capture->loss(session.handle(), step->step, step->loss);
-        session.callbacks_.call([&](const Callbacks& host) {
-            if (host.step != nullptr) host.step(host.user, step);
-        });
+        session.tell<&hk_session_callbacks::step>(step);
     };
     if (options.evaluation != nullptr)
         options.evaluation = [](void* user, const hk_train_evaluation* evaluation) {
-            static_cast<TrainingSession*>(user)->callbacks_.call([&](const Callbacks& host) {
-                if (host.evaluation != nullptr) host.evaluation(host.user, evaluation);
-            });
+            static_cast<TrainingSession*>(user)->tell<&hk_session_callbacks::evaluation>(evaluation);
         };
     if (options.message != nullptr)
         options.message = [](void* user, hk_string message) {
-            static_cast<TrainingSession*>(user)->callbacks_.call([&](const Callbacks& host) {
-                if (host.message != nullptr) host.message(host.user, message);
-            });
+            static_cast<TrainingSession*>(user)->tell<&hk_session_callbacks::message>(message);
         };
     options.abandoned = nullptr; // a session waits for its plugins
     if (options.stop != nullptr)

@@ -30,6 +30,8 @@ public:
     // or it is too long). receive() allocates for bytes that arrived, not for those that a header announces.
     Status send(uint32_t kind, std::string_view bytes, Clock::time_point deadline = Clock::time_point::max());
     Result<Message> receive(Clock::time_point deadline = Clock::time_point::max());
+    // Sends a message without bytes if that is possible at once. A signal handler may call it.
+    static void send_at_crash(NativeFile socket, uint32_t kind);
     // Calls `readable` whenever `file` can be read while this waits, until it returns false.
     void watch(NativeFile file, std::function<bool()> readable) {
         watched_ = file;

@@ -1,4 +1,4 @@
-// Runs a program with limits, so that a crash or hang does not affect this process.
+// Runs a program without input and with limits, so that a crash or hang does not affect this process.
 #pragma once
 
 #include "base/status.hpp"

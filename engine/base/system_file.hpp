@@ -56,6 +56,8 @@ std::size_t read_some(const FileHandle& file, char* into, std::size_t size, std:
 std::size_t read_at(const FileHandle& file, uint64_t offset, char* into, std::size_t size, std::error_code& problem);
 // Passes all bytes to the system in one call if possible.
 std::error_code write_all(const FileHandle& file, std::string_view bytes);
+// Creates a file, or replaces its content, without waiting for the disk.
+std::error_code write_unsynced(const std::filesystem::path& path, std::string_view bytes);
 std::error_code write_to_standard_error(std::string_view bytes);
 // Flushes to the disk. Error: invalid_argument, of file systems that cannot flush a folder.
 std::error_code sync_file(const FileHandle& file);
@@ -72,6 +74,8 @@ void unmap_file(const void* data, std::size_t size) noexcept;
 // Names.
 FileFacts facts_at(const std::filesystem::path& path, std::error_code& problem);
 Writers writers_of(const std::filesystem::path& path, std::error_code& problem);
+// Returns why this process cannot create files in a folder; empty if it can.
+std::error_code check_writable_folder(const std::filesystem::path& folder);
 // Replaces an existing file, or an existing empty folder by a folder. Errors: directory_not_empty or file_exists.
 std::error_code rename_path(const std::filesystem::path& from, const std::filesystem::path& to) noexcept;
 // Exchanges two names in one step. Error: also if the file system or the system cannot.

@@ -3,6 +3,7 @@
 #include "base/file.hpp"
 #include "base/trimmed.hpp"
 #include "data/text_files.hpp"
+#include "text/text_position.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

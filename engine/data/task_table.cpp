@@ -2,6 +2,7 @@
 
 #include "base/read_real.hpp"
 #include "base/trimmed.hpp"
+#include "base/utf8.hpp"
 #include "data/message_columns.hpp"
 #include "data/packing.hpp"
 #include "text/tokenizer_trainer.hpp"
@@ -57,8 +58,7 @@ std::span<const std::string> texts_of(const Value& value) {
 // Returns the byte offset of a character; the text's size after the last one.
 std::size_t byte_of(std::string_view text, double character) {
     std::size_t at = 0;
-    for (double i = 0.0; i < character && at < text.size(); i += 1.0)
-        at += text::first_code_point(text.substr(at)).size;
+    for (double i = 0.0; i < character && at < text.size(); i += 1.0) at += first_code_point(text.substr(at)).size;
     return at;
 }
 

@@ -1,5 +1,7 @@
 #include "data/text_chunks.hpp"
 
+#include "text/text_position.hpp"
+
 #include <algorithm>
 
 namespace hekla::data {

@@ -138,13 +138,16 @@ Status check(const Options& o) {
     return {};
 }
 
-Result<Options> options_from(const json& config, const json& arguments, int64_t prompt_length) {
+Result<Options> options_from(const json& config, const json& arguments, int64_t prompt_length,
+                             const std::string& file) {
     Reading reading;
-    TableReading errors;
+    TableReading of_folder(file), errors;
     if (config.is_object()) { // other keys of it are not options
-        StrictTable in(config, errors);
+        StrictTable in(config, of_folder);
         reading.read(in);
     }
+    HK_TRY(of_folder.status());
+    const Status folder = check(reading.options);
     if (!arguments.is_object() && !arguments.is_null())
         return invalid_argument(fmt::format("generation's arguments are {}, expected an object", arguments.dump()));
     if (arguments.is_object()) {
@@ -160,8 +163,10 @@ Result<Options> options_from(const json& config, const json& arguments, int64_t 
     if (o.sample && !reading.top_k_given) o.top_k = 50; // the reference's default
     if (reading.max_length && !reading.max_new_tokens_given) o.max_new_tokens = *reading.max_length - prompt_length;
     if (reading.min_length) o.min_new_tokens = std::max(o.min_new_tokens, *reading.min_length - prompt_length);
-    HK_TRY(check(o));
-    return o;
+    const Status status = check(o);
+    if (status.ok()) return o;
+    const bool is_of_folder = !file.empty() && status.message() == folder.message(); // no argument took its place
+    return is_of_folder ? status.with_context(file) : status;
 }
 
 void end_as(Options& options, const text::Tokenizer& tokenizer, bool encoder_decoder) {

@@ -71,8 +71,10 @@ Status check(const Options& options);
 
 // Returns the options of a folder's configuration (config.json or generation_config.json), overridden by the call's
 // arguments; null removes a setting. Unknown arguments are invalid_argument; other keys of a configuration are ignored.
-// `prompt_length` converts max_length to new tokens.
-Result<Options> options_from(const nlohmann::json& config, const nlohmann::json& arguments, int64_t prompt_length);
+// `prompt_length` converts max_length to new tokens. file: of the configuration, which begins the errors of its
+// settings; empty: they do not name it.
+Result<Options> options_from(const nlohmann::json& config, const nlohmann::json& arguments, int64_t prompt_length,
+                             const std::string& file = {});
 
 // Sets the end token if the configuration has none: the tokenizer's, or the end of a target in an encoder-decoder.
 // Removes ids that the tokenizer does not have (a default of another model).

@@ -1,6 +1,8 @@
 #include "score/translation.hpp"
 
-#include "text/unicode/utf8.hpp"
+#include "base/utf8.hpp"
+#include "text/text_position.hpp"
+#include "text/unicode/characters.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -28,7 +30,7 @@ std::vector<std::string> words(std::string_view line) {
     std::vector<std::string> out;
     std::string word;
     while (!line.empty()) {
-        const text::CodePoint character = text::first_code_point(line);
+        const CodePoint character = first_code_point(line);
         if (is_separator(character.value)) {
             if (!word.empty()) out.push_back(std::exchange(word, {}));
         } else {
@@ -43,16 +45,14 @@ std::vector<std::string> words(std::string_view line) {
 // Removes white space at the end.
 std::string_view without_end(std::string_view line) {
     while (!line.empty()) {
-        const std::size_t last = text::last_code_point_start(line);
-        if (!is_separator(text::first_code_point(line.substr(last)).value)) break;
+        const std::size_t last = last_code_point_start(line);
+        if (!is_separator(first_code_point(line.substr(last)).value)) break;
         line = line.substr(0, last);
     }
     return line;
 }
 
-std::size_t character_size(std::string_view text, std::size_t at) {
-    return text::first_code_point(text.substr(at)).size;
-}
+std::size_t character_size(std::string_view text, std::size_t at) { return first_code_point(text.substr(at)).size; }
 
 Status check_lists(std::span<const std::string> hypotheses, std::span<const std::vector<std::string>> references) {
     if (hypotheses.empty() || references.empty())
@@ -107,7 +107,7 @@ Counts count_runs(const std::vector<std::string>& units, std::size_t order, std:
 std::vector<std::string> characters(std::string_view line) {
     std::vector<std::string> out;
     while (!line.empty()) {
-        const text::CodePoint character = text::first_code_point(line);
+        const CodePoint character = first_code_point(line);
         if (!is_separator(character.value)) out.emplace_back(line.substr(0, character.size));
         line.remove_prefix(character.size);
     }

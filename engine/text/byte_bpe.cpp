@@ -1,5 +1,6 @@
 #include "text/byte_bpe.hpp"
 
+#include "base/utf8.hpp"
 #include "text/pipeline/pipeline.hpp"
 #include "text/unicode/characters.hpp"
 #include "text/word_cache.hpp"

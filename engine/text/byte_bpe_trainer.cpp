@@ -1,5 +1,6 @@
 #include "text/byte_bpe.hpp"
 #include "text/merge_learning.hpp"
+#include "text/text_position.hpp"
 #include "text/tokenizer_trainer.hpp"
 
 #include <fmt/format.h>

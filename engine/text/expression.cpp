@@ -1,7 +1,7 @@
 #include "text/expression.hpp"
 
+#include "base/utf8.hpp"
 #include "text/pcre2.hpp"
-#include "text/unicode/utf8.hpp"
 
 #include <fmt/format.h>
 

@@ -1,5 +1,7 @@
 #include "text/gpt2_words.hpp"
 
+#include "text/unicode/characters.hpp"
+
 #include <utf8proc.h>
 
 namespace hekla::text {

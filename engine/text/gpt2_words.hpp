@@ -2,7 +2,7 @@
 // utf8proc; a regular expression library may have another version of Unicode.
 #pragma once
 
-#include "text/unicode/utf8.hpp"
+#include "base/utf8.hpp"
 
 #include <array>
 #include <cstdint>

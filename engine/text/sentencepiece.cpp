@@ -1,5 +1,6 @@
 #include "text/sentencepiece.hpp"
 
+#include "base/utf8.hpp"
 #include "text/unicode/characters.hpp"
 #include "text/word_cache.hpp"
 

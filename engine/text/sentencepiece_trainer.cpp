@@ -1,5 +1,6 @@
 // Trains SentencePiece models with the library: unigram, and byte-pair merges over characters.
 #include "text/sentencepiece.hpp"
+#include "text/text_position.hpp"
 #include "text/tokenizer_trainer.hpp"
 
 #include <algorithm>

@@ -1,6 +1,7 @@
 #include "text/suffix_bpe.hpp"
 
 #include "base/file.hpp"
+#include "base/utf8.hpp"
 #include "text/files/gpt2_files.hpp"
 #include "text/files/pipeline_files.hpp"
 #include "text/files/special_files.hpp"

@@ -1,5 +1,6 @@
 #include "text/text_preparation.hpp"
 
+#include "base/utf8.hpp"
 #include "text/unicode/characters.hpp"
 
 #include <algorithm>

@@ -3,9 +3,9 @@
 
 #include "base/hash.hpp"
 #include "base/status.hpp"
+#include "base/utf8.hpp"
 #include "text/byte_range.hpp"
 #include "text/text_position.hpp"
-#include "text/unicode/utf8.hpp"
 #include "text/vocabulary.hpp"
 
 #include <filesystem>

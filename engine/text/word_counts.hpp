@@ -2,6 +2,7 @@
 #pragma once
 
 #include "text/added_tokens.hpp"
+#include "text/text_position.hpp"
 #include "text/unicode/bert_normalizer.hpp"
 
 #include <unordered_map>

@@ -1,5 +1,6 @@
 // Learns a WordPiece vocabulary like the tokenizers library: merges pairs of pieces by frequency, with "##" before
 // pieces that do not begin a word.
+#include "base/utf8.hpp"
 #include "text/files/wordpiece_files.hpp"
 #include "text/merge_learning.hpp"
 #include "text/tokenizer_trainer.hpp"

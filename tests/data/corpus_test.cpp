@@ -1,3 +1,4 @@
+#include "base/utf8.hpp"
 #include "text/support.hpp"
 
 #include "data/corpus.hpp"
@@ -150,7 +151,7 @@ TEST_CASE("corpus: files are separated by the end-of-text token, if there is one
 TEST_CASE("corpus: a large vocabulary uses 32 bits") {
     const TestFolder folder;
     std::string content;
-    for (char32_t value = 0x10000; value < 0x10000 + 65'537; ++value) text::append_code_point(content, value);
+    for (char32_t value = 0x10000; value < 0x10000 + 65'537; ++value) append_code_point(content, value);
     const std::string path = folder.write("many.txt", content).string();
     const auto trainer = text::make_character_trainer();
     const std::vector<std::string> inputs = {path};

@@ -2,6 +2,7 @@
 #include "work.hpp"
 
 #include "hekla/capture.h"
+#include "hekla/plan.h"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -104,6 +105,30 @@ TEST_CASE("a capture contains calls, arguments, results, losses and texts, until
     });
     CHECK(answer.at("arguments").at("chat_date").get<std::string>().size() == 10); // the day of the capture
     CHECK(FaultDriver::get().leaks().empty());
+}
+
+TEST_CASE("a captured plan has the ranks that it was made for, and their link") {
+    const Place place;
+    const Error error;
+    hk_context context{};
+    REQUIRE(make_context(context, error, [](hk_context_options& o) { o.device_kind = HK_DEVICE_NONE; }) == HK_OK);
+    const std::string path = place.at("calls.jsonl"), nowhere = place.at("nowhere.toml");
+    REQUIRE(hk_capture(context, view(path), error) == HK_OK);
+    hk_plan_options plan{};
+    plan.struct_size = sizeof plan;
+    plan.recipe = view(nowhere);
+    plan.ranks = 4;
+    plan.nodes = 2;
+    plan.link_bytes_per_second = 1e9;
+    plan.link_latency = 0.5;
+    plan.report = [](void*, const hk_plan_report*) {};
+    CHECK(hk_plan(context, &plan, error) != HK_OK);
+    hk_context_destroy(context);
+    const json arguments = lines_of(place, "calls.jsonl").back().at("arguments");
+    CHECK(arguments.at("ranks") == 4);
+    CHECK(arguments.at("nodes") == 2);
+    CHECK(arguments.at("link_bytes_per_second") == 1e9);
+    CHECK(arguments.at("link_latency") == 0.5);
 }
 
 TEST_CASE("a capture whose file cannot be written any more ends, and the host's calls continue") {

@@ -47,3 +47,15 @@ TEST_CASE("options: unknown keys, wrong types and values out of range are named"
     refused({{"repetition_penalty", -1.0}}, "repetition_penalty");
     refused({{"early_stopping", 3}}, "early_stopping");
 }
+
+TEST_CASE("options: what is wrong in a folder's file is reported with the file, unless an argument takes its place") {
+    const std::string file = "m/generation_config.json";
+    const auto refused = [&](const json& settings, const json& arguments) {
+        return std::string(options_from(settings, arguments, 1, file).message());
+    };
+    CHECK(refused({{"top_k", "many"}}, {}).starts_with("m/generation_config.json: top_k"));
+    CHECK(refused({{"temperature", 0.0}}, {}).starts_with("m/generation_config.json: temperature is 0, expected"));
+    CHECK(refused({{"temperature", 0.0}}, {{"temperature", 0.5}}).empty());
+    CHECK(refused({{"temperature", 0.5}}, {{"temperature", 0.0}}).starts_with("temperature is 0, expected"));
+    CHECK(refused({{"top_p", 0.5}}, {{"top_p", "much"}}).starts_with("top_p"));
+}

@@ -4,7 +4,7 @@ if(TARGET observatory)
   add_executable(test_observatory $<TARGET_OBJECTS:test_main> ${CMAKE_CURRENT_SOURCE_DIR}/observatory/log_reader_test.cpp
     ${observatory_folder}/models/log_reader.cpp)
   target_include_directories(test_observatory PRIVATE ${observatory_folder} ${CMAKE_CURRENT_SOURCE_DIR})
-  target_link_libraries(test_observatory PRIVATE hekla_options doctest::doctest hekla::json hekla::vulkan)
+  target_link_libraries(test_observatory PRIVATE hekla_options doctest::doctest hekla_base hekla::json hekla::vulkan)
   add_test(NAME observatory_log COMMAND test_observatory)
   set_tests_properties(observatory_log PROPERTIES TIMEOUT 60 LABELS cpu)
   add_dependencies(cpu_tests test_observatory)
@@ -17,7 +17,7 @@ if(TARGET observatory)
     ${CMAKE_CURRENT_SOURCE_DIR}/observatory/adapters_test.cpp ${parts})
   target_include_directories(test_observatory_adapters PRIVATE ${observatory_folder} ${CMAKE_CURRENT_SOURCE_DIR} ${hekla_SOURCE_DIR}/engine/include)
   target_compile_definitions(test_observatory_adapters PRIVATE HEKLA_PLUGIN_FOLDER="${HEKLA_PLUGIN_FOLDER}")
-  target_link_libraries(test_observatory_adapters PRIVATE hekla_options doctest::doctest hekla_library hekla::vulkan_loader
+  target_link_libraries(test_observatory_adapters PRIVATE hekla_options doctest::doctest hekla_library hekla_base hekla::vulkan_loader
     hekla::glfw hekla::json)
   add_dependencies(test_observatory_adapters hekla hekla_plugins)
   add_test(NAME observatory_adapters COMMAND test_observatory_adapters)

@@ -3,9 +3,9 @@
 
 #include "base/file.hpp"
 #include "base/philox.hpp"
+#include "base/utf8.hpp"
 #include "support/test_folder.hpp"
 #include "text/tokenizer.hpp"
-#include "text/unicode/utf8.hpp"
 
 #include <cstdlib>
 #include <doctest/doctest.h>

@@ -1,4 +1,5 @@
 #include "support.hpp"
+#include "text/text_position.hpp"
 
 namespace utf8_test {
 

@@ -21,9 +21,9 @@ HostMember read_host_member(const json& j, const std::string& where) {
     HostMember m;
     m.is = declaration_of(need(j, "is", where).get_ref<const std::string&>());
     const std::string name = where + "." + m.name();
-    only(j, {"is",      "about",    "lines", "unit",    "nonzero",  "zero",     "default", "default_means",
-             "one_of",  "null",     "empty", "valid",   "range",    "above",    "most",    "count",
-             "lengths", "separate", "since", "refusal", "required", "captured", "setting"},
+    only(j, {"is",      "about",    "lines", "unit",    "nonzero",  "zero",   "default", "default_means",
+             "one_of",  "null",     "empty", "valid",   "range",    "above",  "most",    "count",
+             "lengths", "separate", "since", "refusal", "required", "setting"},
          name);
     m.about = text_of(j, "about");
     m.lines = texts(j, "lines");
@@ -50,7 +50,6 @@ HostMember read_host_member(const json& j, const std::string& where) {
     m.count = text_of(j, "count");
     m.lengths = text_of(j, "lengths");
     m.separate = j.value("separate", false);
-    m.captured = j.value("captured", true);
     m.setting = j.value("setting", false);
     m.since = text_of(j, "since");
     if (m.is_reserved()) m.about = "Zero.";
@@ -82,13 +81,14 @@ HostItem read_host_item(const json& j, const std::string& where) {
         item.name = item.members[0].name();
     } else if (j.contains("struct")) {
         item.name = j["struct"];
-        only(j, {"struct", "given_by", "captured", "relations", "about", "members", "since"}, item.name);
+        only(j, {"struct", "given_by", "captured", "relations", "report", "about", "members", "since"}, item.name);
         const std::string by = text_of(j, "given_by");
         if (!by.empty() && by != "host" && by != "library") fail(item.name, "'given_by' is host or library");
         item.is_sized = !by.empty();
         item.by_host = by == "host";
         item.captured = j.value("captured", false);
         item.relations = j.value("relations", false);
+        item.report = j.value("report", false);
         if (item.is_sized)
             item.members.push_back(read_host_member(
                 {{"is", "uint32_t struct_size"}, {"about", fmt::format("sizeof({}).", item.name)}}, item.name));

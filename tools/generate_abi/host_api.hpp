@@ -25,7 +25,6 @@ struct HostMember {
     std::string above;          // limit that the number is not equal to
     std::string count, lengths; // the member that counts the elements of an array; that with the lengths of its rows
     bool separate = false;      // an array that may be null although another one gives `count` elements
-    bool captured = true;       // in files of captured calls
     bool setting = false;       // a setting of generation, under this name
     std::string since;          // the version that added it; empty: the first
 
@@ -48,6 +47,7 @@ struct HostItem {
     bool is_sized = false;           // begins with struct_size
     bool by_host = false;            // the host fills it in, and the call that gets it checks it
     bool captured = false, relations = false;
+    bool report = false; // filled from a struct of the engine with members of the same names
     // Only for functions.
     Function function;
     std::vector<std::string> may_be_null; // parameters
@@ -101,6 +101,7 @@ std::string host_layout(const HostApi& api, const Description& plugins);
 std::string host_page(const HostApi& api);
 std::string host_cpp_options(const HostApi& api);
 std::string host_call_fields(const HostApi& api);
+std::string host_report_fields(const HostApi& api);
 std::string host_checks_header(const HostApi& api);
 std::string host_checks(const HostApi& api);
 std::string host_defaults(const HostApi& api);

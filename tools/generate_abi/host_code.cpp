@@ -221,7 +221,7 @@ std::string host_call_fields(const HostApi& api) {
         for (const HostMember& m : item->members) {
             const std::string n = m.name();
             if (m.setting) of_item += fmt::format("    v(\"{0}\", o.{0});\n", n);
-            if (!m.captured || !is_data(*item, m)) continue;
+            if (!is_data(*item, m)) continue;
             if (!m.lengths.empty())
                 s += fmt::format("    v.rows(\"{0}\", o.{0}, o.{1}, o.{2});\n", n, m.lengths, m.count);
             else if (m.is_text_array())
@@ -237,6 +237,38 @@ std::string host_call_fields(const HostApi& api) {
                                     item->name, of_item);
     }
     return s + settings + "\n} // namespace hekla::api\n";
+}
+
+std::string host_report_fields(const HostApi& api) {
+    std::string s =
+        std::string(
+            "// Fill reports of hekla.h from structs of the engine that have members of the same names, which must "
+            "outlive them.\n// arrays: makes the arrays that they point to (report_arrays.hpp).\n//\n") +
+        kHostNotice +
+        "#pragma once\n\n#include \"api/boundary.hpp\"\n\n"
+        "// clang-format off\nnamespace hekla::api {\n";
+    for (const HostItem* item : structs_of(api)) {
+        if (!item->report) continue;
+        std::string filled;
+        bool has_arrays = false;
+        for (const HostMember& m : item->members) {
+            const std::string n = m.name();
+            if (m.is_reserved() || n == "struct_size" || counts(*item, m)) continue;
+            has_arrays = has_arrays || !m.count.empty();
+            if (!m.count.empty())
+                filled += fmt::format("    to.{0} = arrays.of(from.{0});\n    to.{1} = from.{0}.size();\n", n, m.count);
+            else if (m.is_text())
+                filled += fmt::format("    to.{0} = view(from.{0});\n", n);
+            else if (m.is.type.base == "int32_t") // also of a flag or an enumeration
+                filled += fmt::format("    to.{0} = static_cast<int32_t>(from.{0});\n", n);
+            else
+                filled += fmt::format("    to.{0} = from.{0};\n", n);
+        }
+        s += fmt::format(
+            "\ntemplate<class R{}>\nvoid fill({}& to, const R& from{}) {{\n    to.struct_size = sizeof to;\n{}}}\n",
+            has_arrays ? ", class A" : "", item->name, has_arrays ? ", A& arrays" : "", filled);
+    }
+    return s + "\n} // namespace hekla::api\n";
 }
 
 std::string host_checks_header(const HostApi& api) {

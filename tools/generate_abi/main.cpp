@@ -16,6 +16,7 @@
 //   engine/include/hekla/options.hpp         option structs of C++ programs
 //   engine/api/host_api_layout.txt           every struct, member and function
 //   engine/api/call_fields.hpp               members by name, for captured calls
+//   engine/api/report_fields.hpp             reports from structs of the engine
 //   engine/api/checks.hpp, struct_checks.cpp checks of structs that a host fills in
 //   engine/api/defaults.cpp                  hk_*_defaults
 //   docs/host_api.md                         the reference page
@@ -91,6 +92,7 @@ std::vector<std::pair<fs::path, std::string>> files_of(const fs::path& repositor
     files.emplace_back("engine/include/hekla/options.hpp", host_cpp_options(api));
     files.emplace_back(engine / "host_api_layout.txt", host_layout(api, d));
     files.emplace_back(engine / "call_fields.hpp", host_call_fields(api));
+    files.emplace_back(engine / "report_fields.hpp", host_report_fields(api));
     files.emplace_back(engine / "checks.hpp", host_checks_header(api));
     files.emplace_back(engine / "struct_checks.cpp", host_checks(api));
     files.emplace_back(engine / "defaults.cpp", host_defaults(api));

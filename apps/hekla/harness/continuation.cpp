@@ -1,4 +1,6 @@
 #include "harness/continuation.hpp"
+#include "base/utf8.hpp"
+#include "text/unicode/characters.hpp"
 
 #include "infer/texts/prompt_fields.hpp"
 #include "text/text_encoder.hpp"
@@ -14,8 +16,8 @@ using Ids = std::vector<int32_t>;
 // Returns the length of a text without white space at its end.
 std::size_t trimmed_size(std::string_view text) {
     while (!text.empty()) {
-        const std::size_t last = text::last_code_point_start(text);
-        if (!text::is_white_space(text::first_code_point(text.substr(last)).value)) break;
+        const std::size_t last = last_code_point_start(text);
+        if (!text::is_white_space(first_code_point(text.substr(last)).value)) break;
         text = text.substr(0, last);
     }
     return text.size();

@@ -72,7 +72,8 @@ public:
             arguments["top_p"] = task_.top_p;
         }
         HK_ASSIGN(generate::Options options,
-                  generate::options_from(model_.generation, arguments, static_cast<int64_t>(prompts[0].size())));
+                  generate::options_from(model_.generation.values, arguments, static_cast<int64_t>(prompts[0].size()),
+                                         model_.generation.file));
         options.seed = seed;
         generate::end_as(options, *model_.tokenizer, encodes);
         std::vector<text::StreamDecoder> streams(prompts.size(), text::StreamDecoder(*model_.tokenizer, true));

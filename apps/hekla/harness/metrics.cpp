@@ -2,13 +2,14 @@
 
 #include "base/philox.hpp"
 #include "base/trimmed.hpp"
+#include "base/utf8.hpp"
 #include "harness/calibration.hpp"
 #include "harness/filter.hpp"
 #include "harness/text_overlap.hpp"
 #include "score/classification.hpp"
 #include "score/regression.hpp"
 #include "score/translation.hpp"
-#include "text/unicode/utf8.hpp"
+#include "text/unicode/characters.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -63,7 +64,7 @@ std::size_t best_choice(const Answer& answer, const std::function<double(const s
 
 double characters(const std::string& text) {
     double count = 0.0;
-    for (std::string_view rest = text; !rest.empty(); rest.remove_prefix(text::first_code_point(rest).size)) ++count;
+    for (std::string_view rest = text; !rest.empty(); rest.remove_prefix(first_code_point(rest).size)) ++count;
     return count;
 }
 
@@ -73,7 +74,7 @@ double words(const std::string& text) {
     double count = 1.0;
     bool blank = false;
     for (std::string_view rest = text; !rest.empty();) {
-        const text::CodePoint character = text::first_code_point(rest);
+        const CodePoint character = first_code_point(rest);
         const bool now = text::is_white_space(character.value);
         if (now && !blank) ++count;
         blank = now;

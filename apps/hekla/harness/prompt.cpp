@@ -2,7 +2,8 @@
 
 #include "base/hash.hpp"
 #include "base/philox.hpp"
-#include "text/unicode/utf8.hpp"
+#include "base/utf8.hpp"
+#include "text/unicode/characters.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -42,12 +43,9 @@ struct Prompts::Turn {
 
 namespace {
 
-bool begins_blank(std::string_view text) {
-    return !text.empty() && text::is_white_space(text::first_code_point(text).value);
-}
+bool begins_blank(std::string_view text) { return !text.empty() && text::is_white_space(first_code_point(text).value); }
 bool ends_blank(std::string_view text) {
-    return !text.empty() &&
-           text::is_white_space(text::first_code_point(text.substr(text::last_code_point_start(text))).value);
+    return !text.empty() && text::is_white_space(first_code_point(text.substr(last_code_point_start(text))).value);
 }
 
 // Joins two texts by a delimiter, unless there is white space where they meet.

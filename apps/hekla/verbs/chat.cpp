@@ -8,6 +8,7 @@
 
 #include "base/file.hpp"
 #include "base/host.hpp"
+#include "base/interrupts.hpp"
 #include "base/json.hpp"
 
 #include <chrono>
@@ -252,7 +253,7 @@ private:
     Status say(std::string message) {
         if (message.starts_with("//")) message.erase(0, 1);
         talk_.add("user", message);
-        watch_interrupts();
+        watch_interrupts(kStoppedEarly);
         Result<Reply> answer = partner_.answer(talk_.messages());
         if (!answer.ok()) {
             talk_.remove_last();

@@ -1,5 +1,6 @@
 // hekla embed: features from any named point of a network, through hekla.h as any host would.
 #include "adapter_option.hpp"
+#include "base/interrupts.hpp"
 #include "base/json.hpp"
 #include "command.hpp"
 #include "numpy.hpp"
@@ -238,7 +239,7 @@ int embed(const Globals& globals, const EmbedArguments& a, const std::vector<Ite
         r.values.assign(values, values + count);
         return interrupted() ? 1 : 0;
     };
-    watch_interrupts();
+    watch_interrupts(kStoppedEarly);
     return hk_embed(context.context, &options, error.error) == HK_OK ? kDone : error.report();
 }
 

@@ -2,6 +2,7 @@
 
 #include "base/file.hpp"
 #include "base/installed_path.hpp"
+#include "base/interrupts.hpp"
 #include "base/stopwatch.hpp"
 #include "harness/results.hpp"
 #include "harness/task_file.hpp"
@@ -157,7 +158,7 @@ public:
     Result<ordered_json> evaluate_all(const std::vector<std::string>& names) {
         HK_ASSIGN(tasks_, harness::read_tasks(a_.tasks));
         HK_ASSIGN(const infer::AdapterUses adapters, infer::parse_adapter_uses(a_.adapters));
-        watch_interrupts();
+        watch_interrupts(kStoppedEarly);
         ordered_json all = ordered_json::object();
         for (std::size_t i = 0; i < a_.models.size(); ++i) {
             HK_ASSIGN(ordered_json results, evaluate(a_.models[i], names[i], adapters));

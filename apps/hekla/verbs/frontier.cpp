@@ -6,6 +6,7 @@
 #include "text/text_encoder.hpp"
 
 #include "base/file.hpp"
+#include "base/interrupts.hpp"
 #include "base/json.hpp"
 #include "infer/open/open_model.hpp"
 #include "infer/passes/likelihood.hpp"
@@ -268,7 +269,7 @@ Result<int> frontier(const Globals& globals, const FrontierArguments& a) {
         return invalid_argument("nothing to draw: give --run FOLDER or --best-of N");
     HK_TRY(check_output_folder(a.output));
     std::set<std::string> names;
-    watch_interrupts();
+    watch_interrupts(kStoppedEarly);
     std::vector<FrontierSeries> all;
     std::unique_ptr<FrontierMeter> meter; // where a model is measured
     const auto needs_meter = [&]() -> Status {

@@ -6,6 +6,7 @@
 #include "plan_output.hpp"
 
 #include "base/file.hpp"
+#include "base/interrupts.hpp"
 #include "base/json.hpp"
 
 #include <algorithm>
@@ -135,7 +136,7 @@ int run_generate(const Globals& globals, const GenerateArguments& a) {
         into.printed = true;
     };
     options.stop = [](void*) -> int32_t { return interrupted() || output_failed() ? 1 : 0; };
-    watch_interrupts();
+    watch_interrupts(kStoppedEarly);
     hk_generate_result result{};
     result.struct_size = sizeof result;
     if (hk_generate(context.context, &options, &result, error.error) != HK_OK) {

@@ -2,6 +2,7 @@
 #include "command.hpp"
 #include "output.hpp"
 
+#include "base/interrupts.hpp"
 #include "check/check.hpp"
 
 #include <algorithm>
@@ -62,7 +63,7 @@ int run_check(const Globals& globals, const CheckArguments& a) {
     Result<std::vector<std::string>> program = own_command(globals);
     if (!program.ok()) return fail(program.status());
     options.program = program.take();
-    watch_interrupts();
+    watch_interrupts(kStoppedEarly);
     std::size_t passed = 0, failed = 0, skipped = 0;
     ordered_json results = ordered_json::array();
     const Status checked = check::check_plugin(options, [&](const check::TestResult& result) {

@@ -6,6 +6,7 @@
 #include "base/chart.hpp"
 #include "base/curves.hpp"
 #include "base/file.hpp"
+#include "base/interrupts.hpp"
 #include "base/json.hpp"
 #include "base/number_text.hpp"
 #include "base/run_child.hpp"
@@ -296,7 +297,7 @@ int run_dev(const Globals& globals, const DevArguments& a) {
     const fs::path recipe = a.recipe.empty() ? folder / "recipe.toml" : fs::absolute(a.recipe, problem);
     if (const Result<train::Recipe> read = train::read_recipe(recipe); !read.ok())
         return fail(read.status().with_context("no recipe to train with (--recipe)"));
-    watch_interrupts();
+    watch_interrupts(kStoppedEarly);
     Result<std::vector<std::string>> program = own_command(globals, plugins_of(folder));
     if (!program.ok()) return fail(program.status());
     Development development(globals, a, folder, recipe, program.take());

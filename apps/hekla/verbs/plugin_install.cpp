@@ -6,6 +6,7 @@
 #include "plugin_package.hpp"
 
 #include "base/file.hpp"
+#include "base/interrupts.hpp"
 #include "base/read_only_arena.hpp"
 #include "base/sha256.hpp"
 #include "check/check.hpp"
@@ -210,7 +211,7 @@ private:
 };
 
 int run_install(const Globals& globals, const InstallArguments& a, bool update) {
-    watch_interrupts();
+    watch_interrupts(kStoppedEarly);
     const Status done = Installation(globals, a, update).run();
     return done.ok() ? kDone : fail(done);
 }
@@ -239,7 +240,7 @@ int run_uninstall(const Globals& globals, const std::string& name, const std::st
 }
 
 int run_index(const std::string& folder, const std::string& output) {
-    watch_interrupts();
+    watch_interrupts(kStoppedEarly);
     const Result<nlohmann::ordered_json> index = make_index(folder, interrupted);
     if (!index.ok()) return fail(index.status());
     const fs::path file = output.empty() ? fs::path(folder) / "index.json" : fs::path(output);

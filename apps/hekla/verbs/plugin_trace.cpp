@@ -2,14 +2,13 @@
 #include "command.hpp"
 
 #include "base/file.hpp"
+#include "base/own_program.hpp"
 #include "plugin/trace/trace.hpp"
 
-#include <cerrno>
 #include <cstdio>
 #include <filesystem>
 #include <fmt/format.h>
 #include <system_error>
-#include <unistd.h>
 
 namespace hekla::app {
 namespace {
@@ -42,11 +41,7 @@ int run_trace(const Globals& globals, const TraceArguments& a) {
     if (globals.verbose) command.value().emplace_back("--verbose");
     command.value().insert(command.value().end(), {"--measure-kernels", globals.measure_kernels});
     command.value().insert(command.value().end(), a.command.begin(), a.command.end());
-    std::vector<char*> words;
-    for (std::string& word : command.value()) words.push_back(word.data());
-    words.push_back(nullptr);
-    ::execv(words[0], words.data());
-    return fail(fmt::format("{}: cannot be started: {}", words[0], std::system_category().message(errno)));
+    return fail(fmt::format("{}: cannot be started: {}", command->front(), become_program(command.value()).message()));
 }
 
 } // namespace

@@ -3,6 +3,8 @@
 #include "command.hpp"
 #include "output.hpp"
 
+#include "base/interrupts.hpp"
+
 #include <algorithm>
 #include <cstdio>
 
@@ -56,7 +58,7 @@ int run_predict(const Globals& globals, const PredictArguments& a) {
         return 0;
     };
     options.stop = [](void*) -> int32_t { return interrupted() ? 1 : 0; };
-    watch_interrupts();
+    watch_interrupts(kStoppedEarly);
     if (hk_predict(context.context, &options, error.error) != HK_OK) return error.report();
     std::string out;
     for (const std::string& row : rows) out += row + "\n";

@@ -5,6 +5,7 @@
 #include "text/text_encoder.hpp"
 
 #include "base/file.hpp"
+#include "base/interrupts.hpp"
 #include "base/json.hpp"
 #include "infer/open/open_model.hpp"
 #include "infer/texts/prompt_style.hpp"
@@ -122,7 +123,7 @@ Result<int> preferences(const Globals& globals, const PreferencesArguments& a) {
     const plugin::Registry registry = scan_plugins(globals);
     const Result<std::vector<std::string>> columns = reward::columns_of_rewards(std::span(&spec, 1), registry);
     if (!columns.ok()) return columns.status().with_context("--set");
-    watch_interrupts();
+    watch_interrupts(kStoppedEarly);
     const StopPoll stop([] { return interrupted(); });
     DeviceOnDemand device(globals);
     infer::ModelOptions options;

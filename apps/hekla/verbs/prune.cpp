@@ -7,6 +7,7 @@
 
 #include "base/file.hpp"
 #include "base/hash.hpp"
+#include "base/interrupts.hpp"
 #include "base/number_text.hpp"
 #include "train/recipe/recipe_adapters.hpp"
 #include "train/recipe/recipe_file.hpp"
@@ -229,8 +230,7 @@ int run_prune(const Globals& globals, const PruneArguments& a) {
     const HostError error;
     HostContext context;
     if (const int code = context.create(globals, error); code != kDone) return code;
-    watch_interrupts();
-    outlive_closed_output();
+    watch_interrupts(kStoppedEarly);
 
     std::vector<SeedRun> runs{{recipe.train.seed, recipe.output.dir, a.overrides}};
     if (a.seeds > 0) {

@@ -1,4 +1,5 @@
 // hekla replay-calls: repeats the calls of a host from a capture (hekla/capture.h), and reports which results differ.
+#include "base/interrupts.hpp"
 #include "base/json.hpp"
 #include "command.hpp"
 #include "output.hpp"
@@ -560,7 +561,7 @@ int run_replay_calls(const Globals& globals, const std::string& path, bool as_js
     const HostError error;
     HostContext context;
     if (const int code = context.create(globals, error); code != kDone) return code;
-    watch_interrupts();
+    watch_interrupts(kStoppedEarly);
     std::fprintf(stderr, "%zu calls of Hekla %s on %s\n", recorded->calls.size(),
                  printable(recorded->first.value("hekla", "")).c_str(),
                  printable(recorded->first.value("device", "")).c_str());

@@ -8,6 +8,7 @@
 #include "verbs/scale_table.hpp"
 
 #include "base/file.hpp"
+#include "base/interrupts.hpp"
 #include "base/json.hpp"
 #include "base/number_text.hpp"
 #include "hekla/plan.h"
@@ -86,7 +87,7 @@ int run_fit(const FitArguments& a) {
     if (!points.ok()) return fail(points.status());
     if (a.until_flops > 0.0)
         for (Point& p : points.value()) p.held_out = p.held_out || p.known_flops() >= a.until_flops;
-    watch_interrupts();
+    watch_interrupts(kStoppedEarly);
     const fs::path folder = !a.output.empty() ? fs::path(a.output) : file.has_parent_path() ? file.parent_path() : ".";
     const Result<ScalingReport> report =
         fit_points(points.value(), a, folder, fmt::format("Scaling law: {}", a.points));
@@ -396,8 +397,7 @@ int run_ladder(const Globals& globals, const RunArguments& a) {
     HostContext context;
     if (const int code = context.create(globals, error, a.list ? HK_DEVICE_NONE : HK_DEVICE_ON_DEMAND); code != kDone)
         return code;
-    watch_interrupts();
-    outlive_closed_output();
+    watch_interrupts(kStoppedEarly);
     LadderTraining training(context.context, error, ladder.value(), globals.log());
     if (a.list) return list_runs(training, ladder.value());
     int code = kDone;

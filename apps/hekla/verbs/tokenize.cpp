@@ -5,6 +5,7 @@
 
 #include "base/file.hpp"
 #include "base/host.hpp"
+#include "base/interrupts.hpp"
 #include "base/number_text.hpp"
 #include "base/printable.hpp"
 #include "data/corpus.hpp"
@@ -106,7 +107,7 @@ int run_tokenize_train(const TokenizeArguments& a) {
     if (fs::exists(a.output, problem) && !fs::is_directory(a.output, problem))
         return fail(fmt::format("{} is not a folder; -o expects the folder for the tokenizer's files", a.output));
     const std::unique_ptr<text::TokenizerTrainer> trainer = trainer_of(a);
-    watch_interrupts();
+    watch_interrupts(kStoppedEarly);
     trainer->set_stop([] { return interrupted(); });
     const bool sentencepiece = a.kind == "unigram" || a.kind == "sentencepiece-bpe";
     const bool terminal = Progress::is_terminal();

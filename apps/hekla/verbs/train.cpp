@@ -6,6 +6,7 @@
 #include "seeds.hpp"
 #include "training_progress.hpp"
 
+#include "base/interrupts.hpp"
 #include "gpu/device.hpp"
 #include "train/recipe/recipe_file.hpp"
 
@@ -67,8 +68,7 @@ int run_seeds(hk_context context, const HostError& error, const TrainArguments& 
             invalid_argument(fmt::format("{}: train.eval_steps = 0: --seeds compares the runs' evaluations: set it "
                                          "above 0",
                                          a.recipe)));
-    watch_interrupts();
-    outlive_closed_output();
+    watch_interrupts(kStoppedEarly);
     SeedScores all;
     for (const SeedRun& run : runs.value()) {
         Progress progress;
@@ -164,9 +164,7 @@ int run_train(const Globals& globals, const TrainArguments& a) {
     const Result<train::Recipe> recipe = train::read_recipe(a.recipe, a.overrides);
     if (!recipe.ok()) return fail(recipe.status());
     const bool of_a_job = MpiJob::launched() > 1;
-    if (of_a_job) end_silently();
-    watch_interrupts();
-    outlive_closed_output();
+    watch_interrupts(of_a_job ? nullptr : kStoppedEarly); // a launcher names the process of the job that ended first
     if (of_a_job) return run_process(globals, a, recipe.value());
     if (recipe->tokenizer.kind != "from") // training a tokenizer takes long: a machine without a driver is told before
         if (const auto listed = gpu::Device::list(context_options(globals).device); !listed.ok())

@@ -1,12 +1,11 @@
 #include "gui/controls.hpp"
 
+#include "base/system_file.hpp"
 #include "failure.hpp"
 
 #include <algorithm>
 #include <array>
 #include <cstdio>
-#include <filesystem>
-#include <fstream>
 
 namespace observatory {
 
@@ -38,9 +37,8 @@ void Controls::end_frame() {
         }
         if (text != written_) {
             const std::string half = file_ + ".part";
-            std::ofstream(half) << text;
-            std::error_code problem;
-            std::filesystem::rename(half, file_, problem);
+            std::error_code problem = hekla::write_unsynced(half, text);
+            if (!problem) problem = hekla::rename_path(half, file_);
             if (problem) throw Failure("--controls " + file_ + ": " + problem.message());
             written_ = text;
         }

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -34,17 +33,6 @@ std::size_t first_used(const std::vector<double>& scales) {
 std::string name_in_session(std::size_t adapter) { return "a" + std::to_string(adapter); }
 
 } // namespace
-
-AdapterWriting::TemporaryFolder::TemporaryFolder() {
-    std::string name = (std::filesystem::temp_directory_path() / "hekla_observatory_XXXXXX").string();
-    if (mkdtemp(name.data()) == nullptr) throw Failure(name + ": " + std::strerror(errno));
-    path = name;
-}
-
-AdapterWriting::TemporaryFolder::~TemporaryFolder() {
-    std::error_code unimportant;
-    std::filesystem::remove_all(path, unimportant);
-}
 
 void AdapterWriting::end() {
     if (session_) engine_.remove(session_.session().c());
@@ -100,17 +88,19 @@ void AdapterWriting::begin(const std::vector<Adapter>& adapters, const AdapterWr
 }
 
 void AdapterWriting::make_mix(const Scales& scales) {
-    try {
-        if (temporary_ == nullptr) temporary_ = std::make_shared<TemporaryFolder>();
-    } catch (const Failure& failure) {
-        problem_ = failure.what();
-        starts_ = false;
-        return;
+    if (temporary_ == nullptr) {
+        hekla::Result<hekla::TemporaryFolder> made = hekla::TemporaryFolder::make();
+        if (!made.ok()) {
+            problem_ = made.status().message();
+            starts_ = false;
+            return;
+        }
+        temporary_ = std::make_shared<hekla::TemporaryFolder>(made.take());
     }
     mix_ = std::make_shared<Mix>();
     mix_->parent = temporary_;
     mix_->scales = scales;
-    mix_->folder = (temporary_->path / std::to_string(mixes_++)).string();
+    mix_->folder = (temporary_->path() / std::to_string(mixes_++)).string();
     std::vector<std::string> arguments{"adapter", "combine"};
     std::string weights;
     for (std::size_t i = 0; i < scales.size(); ++i) {

@@ -1,9 +1,9 @@
 // A generation whose rows use the open adapters: one, several with a factor each, or none.
 #pragma once
 
+#include "base/temporary_folder.hpp"
 #include "models/adapters.hpp"
 
-#include <filesystem>
 #include <memory>
 #include <optional>
 
@@ -68,17 +68,9 @@ public:
 
 private:
     using Scales = std::vector<double>;
-    // A folder for mixes, removed with this object.
-    struct TemporaryFolder {
-        TemporaryFolder(); // throws a Failure
-        ~TemporaryFolder();
-        TemporaryFolder(const TemporaryFolder&) = delete;
-        TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-        std::filesystem::path path;
-    };
     // The sum of several adapters, which the jobs thread makes.
     struct Mix {
-        std::shared_ptr<TemporaryFolder> parent; // of `folder`
+        std::shared_ptr<hekla::TemporaryFolder> parent; // of `folder`
         std::mutex mutex;
         bool done = false;
         Scales scales;
@@ -99,8 +91,8 @@ private:
     std::vector<Row> rows_;
     std::vector<AdapterUse> wanted_;
     bool from_start_ = true, starts_ = false, changing_ = false;
-    std::shared_ptr<Mix> mix_;                   // that is being made; null: none
-    std::shared_ptr<TemporaryFolder> temporary_; // null: not made yet
+    std::shared_ptr<Mix> mix_;                          // that is being made; null: none
+    std::shared_ptr<hekla::TemporaryFolder> temporary_; // for mixes; null: not made yet
     int mixes_ = 0;
     std::string problem_;
 };

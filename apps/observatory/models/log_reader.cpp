@@ -1,19 +1,28 @@
 #include "models/log_reader.hpp"
 
+#include "base/system_file.hpp"
 #include "failure.hpp"
 
-#include <fstream>
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 namespace observatory {
 namespace {
 
 constexpr const char* kLog = "train_log.jsonl";
-constexpr std::size_t kAtOnce = std::size_t{4} << 20; // bytes read per frame
+constexpr std::size_t kAtOnce = std::size_t{4} << 20;       // bytes read per frame
+constexpr std::size_t kLongestFirst = std::size_t{1} << 16; // bytes of the first line that identify a run
 
 double number(const nlohmann::json& record, const char* key) {
     const auto found = record.find(key);
     return found != record.end() && found->is_number() ? found->get<double>() : 0.0;
+}
+
+std::string bytes_at(const hekla::FileHandle& file, uint64_t position, std::size_t count) {
+    std::string bytes(count, '\0');
+    std::error_code problem;
+    bytes.resize(hekla::read_at(file, position, bytes.data(), count, problem));
+    return bytes;
 }
 
 } // namespace
@@ -29,23 +38,19 @@ LogReader::LogReader(const std::filesystem::path& path) : file_(path) {
 
 void LogReader::read() {
     std::error_code problem;
-    const uint64_t size = std::filesystem::file_size(file_, problem);
+    const hekla::FileHandle file = hekla::open_to_read(file_, problem);
+    const uint64_t size = problem ? 0 : hekla::facts_of(file, problem).size;
     if (problem) throw Failure(file_.string() + ": " + problem.message());
     if (size == read_) return;
-    std::ifstream file(file_, std::ios::binary);
-    std::string first;
-    std::getline(file, first);
+    std::string first = bytes_at(file, 0, kLongestFirst);
+    first.resize(std::min(first.find('\n'), first.size()));
     if (size < read_ || (read_ > 0 && !first_.empty() && first != first_)) {
         curves_ = Curves();
         read_ = bad_lines_ = 0;
         begun_.clear();
     }
     first_ = size > first.size() ? first : "";
-    file.clear();
-    file.seekg(static_cast<std::streamoff>(read_));
-    std::string bytes(std::min<uint64_t>(size - read_, kAtOnce), '\0');
-    file.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-    bytes.resize(static_cast<std::size_t>(file.gcount()));
+    const std::string bytes = bytes_at(file, read_, std::min<uint64_t>(size - read_, kAtOnce));
     read_ += bytes.size();
     begun_ += bytes;
     std::size_t begin = 0;

@@ -1,10 +1,8 @@
 #include "vulkan/png.hpp"
 
+#include "base/system_file.hpp"
 #include "failure.hpp"
 
-#include <cerrno>
-#include <cstring>
-#include <fstream>
 #include <stb_image_write.h>
 #include <vector>
 
@@ -16,14 +14,15 @@ void write_png(const std::string& file, VkExtent2D extent, std::span<const std::
     colors.reserve(count * 3);
     for (std::size_t i = 0; i < count; ++i)
         colors.insert(colors.end(), pixels.data() + i * 4, pixels.data() + i * 4 + 3);
-    std::ofstream out(file, std::ios::binary);
+    std::string bytes;
     const auto write = [](void* to, void* data, int size) {
-        static_cast<std::ofstream*>(to)->write(static_cast<const char*>(data), size);
+        static_cast<std::string*>(to)->append(static_cast<const char*>(data), static_cast<std::size_t>(size));
     };
     const auto width = static_cast<int>(extent.width), height = static_cast<int>(extent.height);
-    if (stbi_write_png_to_func(write, &out, width, height, 3, colors.data(), width * 3) == 0)
+    if (stbi_write_png_to_func(write, &bytes, width, height, 3, colors.data(), width * 3) == 0)
         throw Failure(file + ": the picture could not be compressed");
-    if (!out.flush()) throw Failure(file + ": cannot be written: " + std::strerror(errno));
+    if (const std::error_code problem = hekla::write_unsynced(file, bytes))
+        throw Failure(file + ": cannot be written: " + problem.message());
 }
 
 } // namespace observatory

@@ -59,6 +59,11 @@ Status Channel::send(uint32_t kind, std::string_view bytes, Clock::time_point de
     return {};
 }
 
+void Channel::send_at_crash(NativeFile socket, uint32_t kind) {
+    const Header header{kMagic, kind, 0};
+    static_cast<void>(!::send(socket, &header, sizeof header, MSG_NOSIGNAL | MSG_DONTWAIT));
+}
+
 Status Channel::read(char* into, std::size_t size, Clock::time_point deadline) {
     while (size > 0) {
         HK_TRY(wait(Need::read, deadline));

@@ -40,10 +40,11 @@ void keep(std::string& kept, std::string_view more) {
 // Runs after fork, so nothing here may allocate.
 [[noreturn]] void become(char* const* arguments, int out, int error, uint64_t memory_bytes) {
     ::setpgid(0, 0);
+    if (const int none = ::open("/dev/null", O_RDONLY); none >= 0) ::dup2(none, STDIN_FILENO);
     ::dup2(out, STDOUT_FILENO);
     ::dup2(error, STDERR_FILENO);
-    const rlimit none{0, 0};
-    ::setrlimit(RLIMIT_CORE, &none);
+    const rlimit no_core{0, 0};
+    ::setrlimit(RLIMIT_CORE, &no_core);
     if (memory_bytes > 0) {
         const rlimit most{memory_bytes, memory_bytes};
         ::setrlimit(RLIMIT_AS, &most);

@@ -104,6 +104,13 @@ std::size_t read_at(const FileHandle& file, uint64_t offset, char* into, std::si
 
 std::error_code write_all(const FileHandle& file, std::string_view bytes) { return write_to(file.get(), bytes); }
 
+std::error_code write_unsynced(const std::filesystem::path& path, std::string_view bytes) {
+    std::error_code problem;
+    FileHandle file = create_or_empty(path, problem);
+    if (!problem) problem = write_all(file, bytes);
+    return problem ? problem : file.close();
+}
+
 std::error_code write_to_standard_error(std::string_view bytes) { return write_to(STDERR_FILENO, bytes); }
 
 std::error_code sync_file(const FileHandle& file) { return problem_unless(::fsync(file.get()) == 0); }
@@ -143,6 +150,10 @@ Writers writers_of(const std::filesystem::path& path, std::error_code& problem) 
             .everyone = (info.st_mode & S_IWOTH) != 0,
             .is_folder = S_ISDIR(info.st_mode),
             .renames_own_only = (info.st_mode & S_ISVTX) != 0};
+}
+
+std::error_code check_writable_folder(const std::filesystem::path& folder) {
+    return problem_unless(::access(folder.c_str(), W_OK | X_OK) == 0);
 }
 
 std::error_code rename_path(const std::filesystem::path& from, const std::filesystem::path& to) noexcept {

@@ -148,7 +148,7 @@ public:
         manifest["version"] = options_.version;
         manifest["architecture"] = model.composition->architecture().id;
         manifest["config"] = model.config;
-        if (model.generation != model.config) manifest["generation"] = model.generation;
+        if (model.generation.values != model.config) manifest["generation"] = model.generation.values;
         manifest["length"] = report_.length;
         manifest["can"] = report_.can;
         manifest["both_sides"] = style_.both_sides;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "base/stop_poll.hpp"
+#include "generate/settings.hpp"
 #include "infer/adapters/adapter_uses.hpp"
 #include "infer/adapters/lora_slots.hpp"
 #include "infer/adapters/separated_tie.hpp"
@@ -87,7 +88,7 @@ struct Model {
     std::filesystem::path path;                   // of the weights
     std::shared_ptr<const ExportedFile> exported; // the file of `hekla export`; null: a folder
     nlohmann::json config;
-    nlohmann::json generation; // what generate::options_from() takes as the configuration
+    generate::FolderSettings generation;
     std::unique_ptr<text::Tokenizer> tokenizer;
     Status tokenizer_problem;
     std::unique_ptr<plugin::Composition> composition;

@@ -13,6 +13,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <initializer_list>
 #include <optional>
 #include <set>
 
@@ -22,84 +23,44 @@ namespace {
 
 using graph::Op;
 
+struct Family {
+    LowerNode lower;
+    std::initializer_list<Op> operations;
+};
+// All other operations with kernels are pointwise.
+const Family kFamilies[] = {
+    {lower_shape,
+     {Op::reshape, Op::transpose, Op::slice, Op::pad, Op::broadcast, Op::flip, Op::unslice, Op::once, Op::state_read,
+      Op::state_write, Op::for_parameters, Op::tap, Op::site, Op::incoming_gradient, Op::with_gradient}},
+    {lower_concat, {Op::concat}},
+    {lower_leaf,
+     {Op::input, Op::parameter, Op::buffer, Op::constant, Op::fill, Op::iota, Op::positions, Op::step_scalar}},
+    {lower_random, {Op::random_uniform, Op::random_normal, Op::truncated_normal}},
+    {lower_matmul, {Op::matmul, Op::linear}},
+    {lower_row_linear, {Op::row_linear, Op::row_linear_gradient}},
+    {lower_windows,
+     {Op::patches, Op::patches_gradient, Op::max_pool2d, Op::max_pool2d_gradient, Op::avg_pool2d,
+      Op::avg_pool2d_gradient}},
+    {lower_attention, {Op::attention, Op::attention_gradient, Op::attention_cached}},
+    {lower_norm, {Op::layer_norm, Op::rms_norm, Op::layer_norm_gradient, Op::rms_norm_gradient}},
+    {lower_softmax, {Op::softmax, Op::log_softmax, Op::softmax_gradient}},
+    {lower_cross_entropy, {Op::cross_entropy, Op::cross_entropy_gradient}},
+    {lower_linear_cross_entropy,
+     {Op::linear_cross_entropy, Op::linear_cross_entropy_gradient, Op::linear_cross_entropy_with_gradient}},
+    {lower_reduce, {Op::sum, Op::mean, Op::max, Op::logsumexp, Op::argmax}},
+    {lower_embedding, {Op::embedding, Op::embedding_gradient}},
+    {lower_gather, {Op::gather, Op::scatter_add, Op::scatter}},
+    {lower_scan, {Op::cumsum, Op::cumprod, Op::cummax, Op::logcumsumexp, Op::scan_linear, Op::top_k}},
+    {lower_rotary, {Op::rotary}},
+    {lower_recurrent, {Op::gru, Op::lstm, Op::gru_gradient, Op::lstm_gradient}},
+    {lower_own, {Op::own}},
+};
+
+// Returns null for an operation without a kernel.
 LowerNode family_of(Op op) {
-    switch (op) {
-    case Op::reshape:
-    case Op::transpose:
-    case Op::slice:
-    case Op::pad:
-    case Op::broadcast:
-    case Op::flip:
-    case Op::unslice:
-    case Op::once:
-    case Op::state_read:
-    case Op::state_write:
-    case Op::for_parameters:
-    case Op::tap:
-    case Op::site:
-    case Op::incoming_gradient:
-    case Op::with_gradient: return lower_shape;
-    case Op::concat: return lower_concat;
-    case Op::input:
-    case Op::parameter:
-    case Op::buffer:
-    case Op::constant:
-    case Op::fill:
-    case Op::iota:
-    case Op::positions:
-    case Op::step_scalar: return lower_leaf;
-    case Op::random_uniform:
-    case Op::random_normal:
-    case Op::truncated_normal: return lower_random;
-    case Op::matmul:
-    case Op::linear: return lower_matmul;
-    case Op::row_linear:
-    case Op::row_linear_gradient: return lower_row_linear;
-    case Op::patches:
-    case Op::patches_gradient:
-    case Op::max_pool2d:
-    case Op::max_pool2d_gradient:
-    case Op::avg_pool2d:
-    case Op::avg_pool2d_gradient: return lower_windows;
-    case Op::attention:
-    case Op::attention_gradient:
-    case Op::attention_cached: return lower_attention;
-    case Op::layer_norm:
-    case Op::rms_norm:
-    case Op::layer_norm_gradient:
-    case Op::rms_norm_gradient: return lower_norm;
-    case Op::softmax:
-    case Op::log_softmax:
-    case Op::softmax_gradient: return lower_softmax;
-    case Op::cross_entropy:
-    case Op::cross_entropy_gradient: return lower_cross_entropy;
-    case Op::linear_cross_entropy:
-    case Op::linear_cross_entropy_gradient:
-    case Op::linear_cross_entropy_with_gradient: return lower_linear_cross_entropy;
-    case Op::sum:
-    case Op::mean:
-    case Op::max:
-    case Op::logsumexp:
-    case Op::argmax: return lower_reduce;
-    case Op::embedding:
-    case Op::embedding_gradient: return lower_embedding;
-    case Op::gather:
-    case Op::scatter_add:
-    case Op::scatter: return lower_gather;
-    case Op::cumsum:
-    case Op::cumprod:
-    case Op::cummax:
-    case Op::logcumsumexp:
-    case Op::scan_linear:
-    case Op::top_k: return lower_scan;
-    case Op::rotary: return lower_rotary;
-    case Op::gru:
-    case Op::lstm:
-    case Op::gru_gradient:
-    case Op::lstm_gradient: return lower_recurrent;
-    case Op::own: return lower_own;
-    default: return graph::is_pointwise(op) ? lower_pointwise : nullptr;
-    }
+    for (const Family& family : kFamilies)
+        if (std::ranges::find(family.operations, op) != family.operations.end()) return family.lower;
+    return graph::is_pointwise(op) ? lower_pointwise : nullptr;
 }
 
 // The values that the caller requested, by name, checked.

@@ -4,6 +4,7 @@
 #include "text/files/special_files.hpp"
 #include "text/files/text_frame_files.hpp"
 #include "text/files/wordpiece_files.hpp"
+#include "text/text_position.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>

@@ -1,8 +1,8 @@
 #include "text/files/spiece_model.hpp"
 
+#include "base/utf8.hpp"
 #include "text/files/json_file.hpp"
 #include "text/unicode/charsmap.hpp"
-#include "text/unicode/utf8.hpp"
 
 #include <algorithm>
 #include <cmath>

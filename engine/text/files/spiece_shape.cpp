@@ -1,6 +1,6 @@
 #include "text/files/spiece_shape.hpp"
 
-#include "text/unicode/utf8.hpp"
+#include "base/utf8.hpp"
 
 #include <fmt/format.h>
 #include <unordered_map>

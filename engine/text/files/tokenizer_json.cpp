@@ -1,5 +1,6 @@
 #include "text/files/tokenizer_json.hpp"
 
+#include "base/utf8.hpp"
 #include "text/byte_bpe.hpp"
 #include "text/files/pipeline_files.hpp"
 #include "text/files/sentencepiece_files.hpp"

@@ -7,6 +7,7 @@
 #include "text/files/tokenizer_json_parts.hpp"
 #include "text/frame_shapes.hpp"
 #include "text/pipeline/pipeline_tokenizer.hpp"
+#include "text/text_position.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>

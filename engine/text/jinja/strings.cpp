@@ -1,6 +1,7 @@
 #include "text/jinja/strings.hpp"
 
-#include "text/unicode/utf8.hpp"
+#include "base/utf8.hpp"
+#include "text/unicode/characters.hpp"
 
 #include <set>
 #include <utf8proc.h>

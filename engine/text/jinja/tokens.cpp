@@ -1,7 +1,7 @@
 #include "text/jinja/tokens.hpp"
 
+#include "base/utf8.hpp"
 #include "text/text_position.hpp"
-#include "text/unicode/utf8.hpp"
 
 #include <algorithm>
 #include <array>

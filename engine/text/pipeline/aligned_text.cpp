@@ -1,6 +1,6 @@
 #include "text/pipeline/aligned_text.hpp"
 
-#include "text/unicode/utf8.hpp"
+#include "base/utf8.hpp"
 
 namespace hekla::text {
 

@@ -1,5 +1,6 @@
 #include "text/pipeline/cut_rule.hpp"
 
+#include "base/utf8.hpp"
 #include "text/files/spiece_shape.hpp"
 #include "text/gpt2_words.hpp"
 #include "text/pipeline/known_expressions.hpp"

@@ -1,8 +1,8 @@
 #include "text/pipeline/decoder.hpp"
 
+#include "base/utf8.hpp"
 #include "text/files/tokenizer_json_parts.hpp"
 #include "text/unicode/byte_alphabet.hpp"
-#include "text/unicode/utf8.hpp"
 
 #include <algorithm>
 #include <charconv>

@@ -1,10 +1,10 @@
 #include "text/pipeline/normalizer.hpp"
 
+#include "base/utf8.hpp"
 #include "text/files/base64.hpp"
 #include "text/files/tokenizer_json_parts.hpp"
 #include "text/unicode/byte_alphabet.hpp"
 #include "text/unicode/characters.hpp"
-#include "text/unicode/utf8.hpp"
 
 #include <algorithm>
 #include <utf8proc.h>

@@ -1,6 +1,6 @@
 #include "text/pipeline/oniguruma.hpp"
 
-#include "text/unicode/utf8.hpp"
+#include "base/utf8.hpp"
 
 #include <fmt/format.h>
 #include <utility>

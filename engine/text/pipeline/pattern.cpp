@@ -1,8 +1,8 @@
 #include "text/pipeline/pattern.hpp"
 
+#include "base/utf8.hpp"
 #include "text/pcre2.hpp"
 #include "text/pipeline/oniguruma.hpp"
-#include "text/unicode/utf8.hpp"
 
 #include <fmt/format.h>
 

@@ -4,7 +4,7 @@
 #include "text/files/pipeline_files.hpp"
 #include "text/files/special_files.hpp"
 #include "text/files/spiece_model.hpp"
-#include "text/unicode/utf8.hpp"
+#include "text/text_position.hpp"
 #include "text/word_cache.hpp"
 
 #include <algorithm>

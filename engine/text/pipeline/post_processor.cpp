@@ -1,7 +1,8 @@
 #include "text/pipeline/post_processor.hpp"
 
+#include "base/utf8.hpp"
 #include "text/files/tokenizer_json_parts.hpp"
-#include "text/unicode/utf8.hpp"
+#include "text/unicode/characters.hpp"
 
 #include <algorithm>
 

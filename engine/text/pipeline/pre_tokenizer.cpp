@@ -1,5 +1,6 @@
 #include "text/pipeline/pre_tokenizer.hpp"
 
+#include "base/utf8.hpp"
 #include "text/files/tokenizer_json_parts.hpp"
 #include "text/unicode/byte_alphabet.hpp"
 #include "text/unicode/characters.hpp"

@@ -1,7 +1,7 @@
 #include "text/pipeline/section.hpp"
 
+#include "base/utf8.hpp"
 #include "text/files/tokenizer_json_parts.hpp"
-#include "text/unicode/utf8.hpp"
 
 #include <fmt/format.h>
 

@@ -1,8 +1,8 @@
 #include "text/pipeline/word_model.hpp"
 
+#include "base/utf8.hpp"
 #include "text/files/spiece_model.hpp"
 #include "text/files/tokenizer_json_parts.hpp"
-#include "text/unicode/utf8.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -3,6 +3,7 @@
 // separate words, and white space separates words.
 #pragma once
 
+#include "base/utf8.hpp"
 #include "text/tokenizer.hpp"
 
 #include <cstring>

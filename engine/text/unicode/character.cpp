@@ -1,11 +1,13 @@
 #include "text/unicode/character.hpp"
 
 #include "base/file.hpp"
+#include "base/utf8.hpp"
 #include "text/files/json_file.hpp"
 #include "text/files/special_files.hpp"
 #include "text/files/text_frame_files.hpp"
 #include "text/files/tokenizer_json_parts.hpp"
 #include "text/pipeline/pipeline.hpp"
+#include "text/text_position.hpp"
 #include "text/tokenizer_trainer.hpp"
 
 #include <fmt/format.h>

@@ -175,4 +175,10 @@ void append_lower_case(char32_t value, std::vector<char32_t>& out) {
     out.push_back(static_cast<char32_t>(utf8proc_tolower(static_cast<utf8proc_int32_t>(value))));
 }
 
+bool is_white_space(char32_t value) {
+    return (value >= 0x9 && value <= 0xD) || value == 0x20 || value == 0x85 || value == 0xA0 || value == 0x1680 ||
+           (value >= 0x2000 && value <= 0x200A) || value == 0x2028 || value == 0x2029 || value == 0x202F ||
+           value == 0x205F || value == 0x3000;
+}
+
 } // namespace hekla::text

@@ -29,4 +29,7 @@ void order_marks(std::span<char32_t> text);
 // Appends the lower case of one character (one or two characters).
 void append_lower_case(char32_t value, std::vector<char32_t>& out);
 
+// Returns Unicode's White_Space property, which is the meaning of `\s` in the GPT-2 pattern (PCRE2's own adds U+180E).
+bool is_white_space(char32_t value);
+
 } // namespace hekla::text

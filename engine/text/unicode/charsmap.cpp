@@ -1,6 +1,6 @@
 #include "text/unicode/charsmap.hpp"
 
-#include "text/unicode/utf8.hpp"
+#include "base/utf8.hpp"
 
 #include <cstring>
 

@@ -1,7 +1,7 @@
 #include "text/unicode/normal_forms.hpp"
 
+#include "base/utf8.hpp"
 #include "text/unicode/characters.hpp"
-#include "text/unicode/utf8.hpp"
 
 #include <algorithm>
 

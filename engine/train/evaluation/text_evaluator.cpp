@@ -109,11 +109,10 @@ Result<TextEvaluator::Kind> TextEvaluator::kind_of(const plugin::Composition& co
     return writes ? Kind::from_prompt : Kind::nothing;
 }
 
-Result<std::unique_ptr<TextEvaluator>> TextEvaluator::create(program::Runtime& runtime, program::ParameterStore& store,
-                                                             const plugin::Composition& composition,
-                                                             const text::Tokenizer& tokenizer, const json& settings,
-                                                             const json& arguments, int64_t batch,
-                                                             std::vector<int64_t> lengths, uint64_t seed) {
+Result<std::unique_ptr<TextEvaluator>>
+TextEvaluator::create(program::Runtime& runtime, program::ParameterStore& store, const plugin::Composition& composition,
+                      const text::Tokenizer& tokenizer, const generate::FolderSettings& settings, const json& arguments,
+                      int64_t batch, std::vector<int64_t> lengths, uint64_t seed) {
     std::unique_ptr<TextEvaluator> e(new TextEvaluator());
     e->composition_ = &composition;
     e->tokenizer_ = &tokenizer;
@@ -139,7 +138,7 @@ Result<std::unique_ptr<TextEvaluator>> TextEvaluator::create(program::Runtime& r
     e->any_length_ = !given.contains("max_new_tokens");
     if (e->any_length_) given["max_new_tokens"] = e->lengths_.back();
     if (!given.contains("do_sample")) given["do_sample"] = false;
-    Result<generate::Options> options = generate::options_from(settings, given, 0);
+    Result<generate::Options> options = generate::options_from(settings.values, given, 0, settings.file);
     if (!options.ok()) return options.status().with_context("[generate]");
     e->options_ = options.take();
     if (e->options_.sequences > 1)

@@ -4,6 +4,7 @@
 
 #include "batch/rows_by_length.hpp"
 #include "generate/options.hpp"
+#include "generate/settings.hpp"
 
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -58,13 +59,13 @@ public:
     enum class Kind { nothing, from_source, from_prompt, from_conversation };
     static Result<Kind> kind_of(const plugin::Composition& composition);
 
-    // settings: generate::settings_of() the run. arguments: of generation, with the names of transformers' generate();
+    // arguments: of generation, with the names of transformers' generate();
     // max_new_tokens defaults to the length of a row. lengths: of rows, ascending. All other arguments must outlive
     // this. Errors: an objective that does not train generation, a body that cannot generate token by token, an unknown
     // argument.
     static Result<std::unique_ptr<TextEvaluator>>
     create(program::Runtime& runtime, program::ParameterStore& store, const plugin::Composition& composition,
-           const text::Tokenizer& tokenizer, const nlohmann::json& settings, const nlohmann::json& arguments,
+           const text::Tokenizer& tokenizer, const generate::FolderSettings& settings, const nlohmann::json& arguments,
            int64_t batch, std::vector<int64_t> lengths, uint64_t seed);
 
     // Lets a token end the texts, besides those of the model and the arguments.

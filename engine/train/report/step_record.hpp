@@ -13,10 +13,10 @@ namespace hekla::train {
 using NamedValues = std::vector<std::pair<std::string, double>>;
 
 struct StepRecord {
-    enum class Skipped {
-        no,
-        not_finite, // the loss or the gradient
-        no_label,   // no example has one, and `loss` is NaN
+    enum class Skipped : uint8_t { // numbered as hk_train_step.skipped
+        no = 0,
+        not_finite = 1, // the loss or the gradient
+        no_label = 2,   // no example has one, and `loss` is NaN
     };
     Skipped skipped = Skipped::no; // otherwise no parameter was updated
     int64_t step = 0;              // its number, from 1

@@ -300,7 +300,7 @@ std::vector<int64_t> PreparedRun::row_lengths() const {
     return {lengths.begin(), lengths.end()};
 }
 
-Result<nlohmann::json> PreparedRun::generation_settings(const plugin::Composition& composition) const {
+Result<generate::FolderSettings> PreparedRun::generation_settings(const plugin::Composition& composition) const {
     HK_ASSIGN(const std::string written, composition.write_config());
     HK_ASSIGN(const json config, parse_json_object(written, "config.json"));
     std::error_code error;

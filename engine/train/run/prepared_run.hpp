@@ -2,6 +2,7 @@
 #pragma once
 
 #include "base/temporary_folder.hpp"
+#include "generate/settings.hpp"
 #include "model/checkpoint.hpp"
 #include "plugin/composition/composition_spec.hpp"
 #include "text/tokenizer.hpp"
@@ -44,7 +45,7 @@ struct PreparedRun {
     int64_t evaluation_batch() const;
     double examples_per_step() const;
     // The settings of generation: of the run, or of the model that it begins with.
-    Result<nlohmann::json> generation_settings(const plugin::Composition& composition) const;
+    Result<generate::FolderSettings> generation_settings(const plugin::Composition& composition) const;
 
     const RunContext& context;
     Purpose purpose;

@@ -1,6 +1,7 @@
 #include "train/run/validation.hpp"
 
 #include "generate/decoder.hpp"
+#include "generate/settings.hpp"
 #include "plugin/instances/rollout_use.hpp"
 #include "program/program.hpp"
 #include "train/evaluation/evaluate.hpp"
@@ -99,7 +100,11 @@ private:
                      exchange::Communicator* ranks) {
         const plugin::Composition& composition = *context_.training.composition;
         if (texts_ == nullptr) {
-            HK_ASSIGN(const json settings, shared(ranks, [&] { return run_.generation_settings(composition); }));
+            HK_ASSIGN(const json given, shared(ranks, [&]() -> Result<json> {
+                          HK_ASSIGN(const generate::FolderSettings read, run_.generation_settings(composition));
+                          return json{{"values", read.values}, {"file", read.file}};
+                      }));
+            const generate::FolderSettings settings{given.at("values"), given.at("file").get<std::string>()};
             HK_ASSIGN(texts_, TextEvaluator::create(context_.runtime, context_.store, composition, *run_.tokenizer,
                                                     settings, run_.recipe.generate.options, run_.evaluation_batch(),
                                                     run_.row_lengths(), static_cast<uint64_t>(run_.recipe.train.seed)));

@@ -4,6 +4,7 @@
 
 #include "base/status.hpp"
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
