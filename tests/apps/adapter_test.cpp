@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <sstream>
 #include <tuple>
 #include <utility>
@@ -76,6 +77,63 @@ std::vector<std::string> names_in(const std::string& file) {
         if (name != "__metadata__") names.push_back(name);
     return names;
 }
+
+// A folder with a small trained body, on which adapters are trained.
+struct Body {
+    Body() {
+        place.write("text.txt", "is there a line of 7 or 9? there is none.\nline 42 of a text that is long enough.\n");
+        place.write("body.toml", kBody);
+        succeed(
+            place.run({"train", "body.toml", "train.max_steps=40", "train.context_length=12", "train.eval_steps=0"}));
+        std::istringstream encoded(succeed(place.run({"tokenize", "encode", "body", "--text", "is"})).out);
+        encoded >> first >> second;
+    }
+    json invocation() const { return json{first, second}; }
+
+    struct Kind {
+        std::string name, id;
+        std::vector<std::string> keys;
+    };
+    std::vector<Kind> kinds() const {
+        return {
+            {"lora",
+             "lora",
+             {"adapter.use_dora=true", "adapter.bias=\"lora_only\"", "adapter.rank_pattern={\"h.0.attn.c_attn\"=2}"}},
+            {"alora",
+             "lora",
+             {"adapter.alora_invocation_tokens=" + invocation().dump(), "adapter.target_modules=\"all-linear\""}},
+            {"ia3", "ia3", {}},
+            {"ln_tuning", "ln_tuning", {}},
+            {"prompt_tuning", "prompt_tuning", {"adapter.num_virtual_tokens=3"}},
+            {"text",
+             "prompt_tuning",
+             {"adapter.num_virtual_tokens=3", "adapter.prompt_tuning_init=\"TEXT\"",
+              "adapter.prompt_tuning_init_text=\"is\""}},
+            {"prefix_tuning", "prefix_tuning", {"adapter.num_virtual_tokens=3"}},
+            {"projected",
+             "prefix_tuning",
+             {"adapter.num_virtual_tokens=3", "adapter.prefix_projection=true", "adapter.encoder_hidden_size=5"}},
+            {"bottleneck", "bottleneck", {"adapter.preset=\"double_seq_bn\"", "adapter.reduction_factor=4"}},
+        };
+    }
+    Ran run(const Kind& kind, const std::vector<std::string>& more) {
+        std::vector<std::string> train{"train",
+                                       "body.toml",
+                                       "model.from=body",
+                                       "adapter.id=" + kind.id,
+                                       "output.dir=" + kind.name,
+                                       "train.context_length=12",
+                                       "train.eval_steps=0"};
+        return place.run(joined(joined(train, kind.keys), more));
+    }
+    // Trains adapters of these kinds, in folders of their names.
+    void train(const std::set<std::string>& names, int steps = 12) {
+        for (const Kind& kind : kinds())
+            if (names.contains(kind.name)) succeed(run(kind, {"train.max_steps=" + std::to_string(steps)}));
+    }
+    Place place;
+    int first = -1, second = -1; // ids of the characters of "is"
+};
 
 } // namespace
 
@@ -221,46 +279,11 @@ TEST_CASE("recipes with an unsupported use of an adapter are rejected") {
 
 TEST_CASE("every kind of adapter trains, generates as the reference does, and is written for PEFT and read again" *
           doctest::test_suite("long")) {
-    const Place place;
-    place.write("text.txt", "is there a line of 7 or 9? there is none.\nline 42 of a text that is long enough.\n");
-    place.write("body.toml", kBody);
-    succeed(place.run({"train", "body.toml", "train.max_steps=40", "train.context_length=12", "train.eval_steps=0"}));
-    std::istringstream encoded(succeed(place.run({"tokenize", "encode", "body", "--text", "is"})).out);
-    int first = -1, second = -1; // ids of the characters
-    encoded >> first >> second;
-    const json invocation{first, second};
-    const std::vector<std::tuple<std::string, std::string, std::vector<std::string>>> kinds{
-        {"lora",
-         "lora",
-         {"adapter.use_dora=true", "adapter.bias=\"lora_only\"", "adapter.rank_pattern={\"h.0.attn.c_attn\"=2}"}},
-        {"alora",
-         "lora",
-         {"adapter.alora_invocation_tokens=" + invocation.dump(), "adapter.target_modules=\"all-linear\""}},
-        {"ia3", "ia3", {}},
-        {"ln_tuning", "ln_tuning", {}},
-        {"prompt_tuning", "prompt_tuning", {"adapter.num_virtual_tokens=3"}},
-        {"text",
-         "prompt_tuning",
-         {"adapter.num_virtual_tokens=3", "adapter.prompt_tuning_init=\"TEXT\"",
-          "adapter.prompt_tuning_init_text=\"is\""}},
-        {"prefix_tuning", "prefix_tuning", {"adapter.num_virtual_tokens=3"}},
-        {"projected",
-         "prefix_tuning",
-         {"adapter.num_virtual_tokens=3", "adapter.prefix_projection=true", "adapter.encoder_hidden_size=5"}},
-        {"bottleneck", "bottleneck", {"adapter.preset=\"double_seq_bn\"", "adapter.reduction_factor=4"}},
-    };
-    for (const auto& [name, id, keys] : kinds) {
+    Body on;
+    Place& place = on.place;
+    for (const auto& [name, id, keys] : on.kinds()) {
         CAPTURE(name);
-        std::vector<std::string> train{"train",
-                                       "body.toml",
-                                       "model.from=body",
-                                       "adapter.id=" + id,
-                                       "output.dir=" + name,
-                                       "train.max_steps=12",
-                                       "train.context_length=12",
-                                       "train.eval_steps=0"};
-        train.insert(train.end(), keys.begin(), keys.end());
-        succeed(place.run(train));
+        on.train({name});
         const auto text = [&](const std::string& folder, const std::vector<std::string>& options) {
             return generated_texts(
                 place, joined({folder, "--prompt", "is", "--prompt", "line 4", "--max-new-tokens", "7"}, options));
@@ -288,7 +311,13 @@ TEST_CASE("every kind of adapter trains, generates as the reference does, and is
             CHECK(greedy == text(name + "-merged", {"--greedy"}));
         CHECK(has(succeed(place.run({"adapter", "inspect", name})).out, "parameters, "));
     }
-    // PEFT stores what the projection makes.
+}
+
+TEST_CASE("PEFT's folder of a projected prefix has what the projection makes" * doctest::test_suite("long")) {
+    Body on;
+    Place& place = on.place;
+    on.train({"projected"}, 0);
+    succeed(place.run({"adapter", "convert", "projected", "-o", "projected-peft"}));
     const json peft = json::parse(place.read("projected-peft/adapter_config.json"));
     CHECK(peft["prefix_projection"] == true);
     CHECK(peft["encoder_hidden_size"] == 5);
@@ -296,11 +325,15 @@ TEST_CASE("every kind of adapter trains, generates as the reference does, and is
     REQUIRE_MESSAGE(prefix.ok(), prefix.message());
     REQUIRE(prefix->tensors().size() == 1);
     CHECK(prefix->tensors()[0].dims == std::vector<int64_t>{3, 2 * 2 * 16});
-    // Before the first step the virtual tokens are the text's characters, again and again.
-    succeed(
-        place.run({"train", "body.toml", "model.from=body", "adapter.id=prompt_tuning", "adapter.num_virtual_tokens=3",
-                   "adapter.prompt_tuning_init=\"TEXT\"", "adapter.prompt_tuning_init_text=\"is\"", "output.dir=start",
-                   "train.max_steps=0", "train.context_length=12", "train.eval_steps=0"}));
+}
+
+TEST_CASE("before the first step the virtual tokens are the text's characters, again and again" *
+          doctest::test_suite("long")) {
+    Body on;
+    Place& place = on.place;
+    const std::vector<std::string> text_keys{"adapter.num_virtual_tokens=3", "adapter.prompt_tuning_init=\"TEXT\"",
+                                             "adapter.prompt_tuning_init_text=\"is\""};
+    succeed(on.run({"start", "prompt_tuning", text_keys}, {"train.max_steps=0"}));
     const auto start = hekla::model::Weights::open(place.path("start/model.safetensors"));
     const auto body = hekla::model::Weights::open(place.path("body/model.safetensors"));
     REQUIRE_MESSAGE(start.ok(), start.message());
@@ -317,17 +350,24 @@ TEST_CASE("every kind of adapter trains, generates as the reference does, and is
     REQUIRE(prompt != nullptr);
     REQUIRE(table != nullptr);
     for (std::size_t row = 0; row < 3; ++row) CHECK(bytes_of(*prompt, row) == bytes_of(*table, ids[row % 2]));
+    succeed(place.run({"adapter", "convert", "start", "-o", "text-peft"}));
     const json words = json::parse(place.read("text-peft/adapter_config.json"));
     CHECK(words["prompt_tuning_init"] == "TEXT");
     CHECK(words["prompt_tuning_init_text"] == "is");
     CHECK(words["tokenizer_name_or_path"] == words["base_model_name_or_path"]);
-    CHECK(has(
-        place
-            .run({"train", "body.toml", "model.from=body", "adapter.id=prompt_tuning", "train.context_length=12",
-                  "adapter.prompt_tuning_init=\"TEXT\"", "adapter.prompt_tuning_init_text=\"\u00e9\"", "output.dir=no"})
-            .err,
-        "adapter: prompt_tuning_init_text: "));
+    CHECK(has(on.run({"no",
+                      "prompt_tuning",
+                      {"adapter.prompt_tuning_init=\"TEXT\"", "adapter.prompt_tuning_init_text=\"\u00e9\""}},
+                     {})
+                  .err,
+              "adapter: prompt_tuning_init_text: "));
+    CHECK_FALSE(place.exists("no"));
+}
 
+TEST_CASE("what a kind of adapter cannot do is one error, and writes nothing" * doctest::test_suite("long")) {
+    Body on;
+    Place& place = on.place;
+    on.train({"bottleneck", "prompt_tuning", "ln_tuning", "alora", "lora", "ia3"}, 0);
     CHECK(has(place.run({"adapter", "merge", "bottleneck", "-o", "no"}).err, "cannot be merged"));
     CHECK(has(place.run({"adapter", "convert", "bottleneck", "-o", "no"}).err, "has no form in PEFT"));
     CHECK(has(place.run({"export", "prompt_tuning", "no.hekla"}).err, "virtual tokens"));
@@ -341,27 +381,35 @@ TEST_CASE("every kind of adapter trains, generates as the reference does, and is
     CHECK(has(place.run({"adapter", "convert", "ia3", "-o", "no.gguf", "--format", "gguf"}).err,
               "GGUF has no form of the adapter 'ia3'; expected 'lora'"));
     for (const char* file : {"no", "no.hekla", "no.gguf"}) CHECK_FALSE(place.exists(file));
+}
 
-    // As llama.cpp reads it: a rank-stabilized B has what alpha / rank lacks.
-    succeed(
-        place.run({"train", "body.toml", "model.from=body", "adapter.id=lora", "adapter.use_rslora=true", "adapter.r=4",
-                   "output.dir=plain", "train.max_steps=2", "train.context_length=12", "train.eval_steps=0"}));
+TEST_CASE("LoRA as llama.cpp reads it: a rank-stabilized B has what alpha / rank lacks" * doctest::test_suite("long")) {
+    Body on;
+    Place& place = on.place;
+    succeed(on.run({"plain", "lora", {"adapter.use_rslora=true", "adapter.r=4"}}, {"train.max_steps=2"}));
     succeed(place.run({"adapter", "convert", "plain", "-o", "plain.gguf", "--format", "gguf"}));
     const std::string gguf = place.read("plain.gguf");
     CHECK(gguf.starts_with("GGUF"));
     for (const char* text : {"adapter.lora.alpha", "blk.0.attn_qkv.weight.lora_a", "blk.1.attn_qkv.weight.lora_b"})
         CHECK(has(gguf, text));
     CHECK(place.run({"adapter", "convert", "plain", "-o", "plain.gguf", "--format", "gguf"}).status == 1); // it exists
+}
 
+TEST_CASE("aLoRA as llama.cpp reads it, and rows of a batch, each with its own adapter" * doctest::test_suite("long")) {
+    Body on;
+    Place& place = on.place;
+    on.train({"alora"});
+    succeed(on.run({"plain", "lora", {"adapter.use_rslora=true", "adapter.r=4"}}, {"train.max_steps=2"}));
     CHECK(has(place.run({"generate", "body", "--plan", "2x16", "--adapter-slots", "2", "--adapter", "a=alora"}).err,
               "alora: it acts from its alora_invocation_tokens on (aLoRA)"));
-    // aLoRA: the key of llama.cpp, an array (9) of two uint32 (4); and rows of a batch, each with its own adapter.
+    // The key is an array (9) of two uint32 (4).
     succeed(place.run({"adapter", "convert", "alora", "-o", "alora.gguf", "--format", "gguf"}));
     std::string key("adapter.alora.invocation_tokens\x09\0\0\0\x04\0\0\0\x02\0\0\0\0\0\0\0", 31 + 16);
-    for (const int id : {first, second}) key += std::string{static_cast<char>(id), '\0', '\0', '\0'};
+    for (const int id : {on.first, on.second}) key += std::string{static_cast<char>(id), '\0', '\0', '\0'};
     CHECK(has(place.read("alora.gguf"), key));
+    succeed(place.run({"adapter", "convert", "alora", "-o", "alora-peft"}));
     const json invoked = json::parse(place.read("alora-peft/adapter_config.json"));
-    CHECK(invoked["alora_invocation_tokens"] == invocation);
+    CHECK(invoked["alora_invocation_tokens"] == on.invocation());
     CHECK(invoked["task_type"] == "CAUSAL_LM"); // without it PEFT looks for no invocation
     const auto rows = [&](const std::vector<std::string>& options) {
         return succeed(place.run(joined({"generate", "body", "--greedy", "--max-new-tokens", "7", "--adapter",

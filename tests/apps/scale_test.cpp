@@ -71,6 +71,19 @@ std::string surface() {
     return csv;
 }
 
+// A ladder that was trained with its target. Cases leave it as it was.
+const Place& trained_ladder() {
+    static const Place place;
+    static const bool trained = [] {
+        write_files(place);
+        succeed(place.run({"scale", "run", "ladder.toml"}));
+        succeed(place.run({"scale", "run", "ladder.toml", "--targets"}));
+        return true;
+    }();
+    REQUIRE(trained);
+    return place;
+}
+
 } // namespace
 
 TEST_CASE("a ladder trains each size on each number of tokens, then its target after a prediction" *
@@ -101,7 +114,15 @@ TEST_CASE("a ladder trains each size on each number of tokens, then its target a
     CHECK(std::ranges::count(targets.out, '\n') == 8);
     CHECK(has(targets.out, "d24-1600,"));
 
-    // A run that fails ends the ladder, and points.csv has all others that are finished.
+    const json predicted = json::parse(place.read("out/predictions.json"));
+    REQUIRE(predicted.size() == 1);
+    CHECK(predicted[0]["name"] == "d24-1600");
+    CHECK(predicted[0]["loss"].get<double>() > 0.0);
+}
+
+TEST_CASE("a run that fails ends its ladder, and points.csv has all others that are finished" *
+          doctest::test_suite("long")) {
+    const Place& place = trained_ladder();
     std::filesystem::rename(place.path("out/d8-640"), place.path("kept"));
     place.write("out/d8-640", "not a folder");
     const Ran ended = place.run({"scale", "run", "ladder.toml"});
@@ -115,12 +136,10 @@ TEST_CASE("a ladder trains each size on each number of tokens, then its target a
     std::filesystem::remove(place.path("out/d8-640"));
     std::filesystem::rename(place.path("kept"), place.path("out/d8-640"));
     CHECK(std::ranges::count(succeed(place.run({"scale", "run", "ladder.toml"})).out, '\n') == 8);
+}
 
-    const json predicted = json::parse(place.read("out/predictions.json"));
-    REQUIRE(predicted.size() == 1);
-    CHECK(predicted[0]["name"] == "d24-1600");
-    CHECK(predicted[0]["loss"].get<double>() > 0.0);
-
+TEST_CASE("the points of a ladder are fitted, drawn and predict" * doctest::test_suite("long")) {
+    const Place& place = trained_ladder();
     const json fitted = json::parse(succeed(place.run({"scale", "fit", "out", "--json", "--resamples", "20"})).out);
     REQUIRE(fitted["points"].size() == 7);
     CHECK(fitted["held_out"][0]["name"] == "d24-1600");
@@ -135,8 +154,10 @@ TEST_CASE("a ladder trains each size on each number of tokens, then its target a
     CHECK(has(place.read("out/scaling.html"), "d24-1600"));
     CHECK(has(place.read("out/scaling.svg"), "</svg>"));
     CHECK(has(succeed(place.run({"scale", "predict", "out", "--flops", "1e9"})).out, "the best for as many"));
+}
 
-    // Scores of a task over the models.
+TEST_CASE("scores of a task over the models of a ladder" * doctest::test_suite("long")) {
+    const Place& place = trained_ladder();
     place.write("rows.jsonl", R"({"begin": "line 5 of a ", "end": "text that", "choices": ["text that", "txet taht"]}
 {"begin": "that is long ", "end": "enough.", "choices": ["hguone.", "enough."]}
 )");
@@ -164,8 +185,10 @@ target_delimiter = ""
     CHECK(moved.status == 1);
     CHECK(has(moved.err, "the folder of the model 'd8-320'"));
     std::filesystem::rename(place.path("out/moved"), place.path("out/d8-320"));
+}
 
-    // Another learning rate is another ladder.
+TEST_CASE("a ladder whose recipe has changed is refused" * doctest::test_suite("long")) {
+    const Place& place = trained_ladder();
     const Ran changed = place.run({"scale", "run", "ladder.toml"}, "");
     CHECK(changed.status == 0);
     std::string other = kRecipe;
@@ -174,6 +197,7 @@ target_delimiter = ""
     const Ran refused = place.run({"scale", "run", "ladder.toml"});
     CHECK(refused.status == 1);
     CHECK(has(refused.err, "out/d8-320"));
+    place.write("recipe.toml", kRecipe);
 }
 
 TEST_CASE("a fit recovers a surface, and predicts sizes, tokens and operations") {

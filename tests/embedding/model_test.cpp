@@ -89,6 +89,17 @@ hk_tensor tensor_of(hk_session session, const std::string& name) {
     return tensor;
 }
 
+// Trains the recipe of `lines`, and returns the folder of the run.
+std::string trained(hk_context context, const Lines& lines) {
+    const std::string recipe = (lines.folder / "recipe.toml").string();
+    hk_train_options options{};
+    options.struct_size = sizeof options;
+    options.recipe = view(recipe);
+    const Error error;
+    REQUIRE_MESSAGE(hk_train(context, &options, nullptr, error) == HK_OK, error.message());
+    return (lines.folder / "run").string();
+}
+
 // The gradients that the training's `step` callback reads from their buffers.
 struct Seen {
     Host* host;
@@ -204,7 +215,7 @@ TEST_CASE("a model folder is described without a device") {
     CHECK_MESSAGE(error.says("was destroyed"), error.message());
 }
 
-TEST_CASE("gradients of a training on the device, then the trained model: its tokens, and each layer's predictions") {
+TEST_CASE("gradients of a training are read on the device") {
     FaultDriver::get().reset();
     const Lines lines;
     Host host;
@@ -234,8 +245,21 @@ TEST_CASE("gradients of a training on the device, then the trained model: its to
         CHECK(hk_session_parameter(session, view(gain), HK_PARAMETER_VALUE, &tensor, error) == HK_FAILED_PRECONDITION);
         CHECK_MESSAGE(error.says("ended"), error.message());
         hk_session_destroy(session);
+        host.of<PFN_vkDeviceWaitIdle>("vkDeviceWaitIdle")(host.device);
+    }
+    hk_context_destroy(context);
+    CHECK(FaultDriver::get().leaks().empty());
+}
 
-        const std::string run = (lines.folder / "run").string(), text = "line 1 of";
+TEST_CASE("a trained model encodes and decodes its texts") {
+    FaultDriver::get().reset();
+    const Lines lines;
+    Host host;
+    hk_context context{};
+    const Error error;
+    REQUIRE(host.context(context, error) == HK_OK);
+    {
+        const std::string run = trained(context, lines), text = "line 1 of";
         hk_model model{};
         REQUIRE_MESSAGE(hk_model_open(context, view(run), &model, error) == HK_OK, error.message());
         std::vector<int32_t> ids;
@@ -252,7 +276,26 @@ TEST_CASE("gradients of a training on the device, then the trained model: its to
         REQUIRE(hk_model_decode(model, ids.data(), ids.size(), &back, take_text, error) == HK_OK);
         CHECK(back == text);
         hk_model_destroy(model);
+        host.of<PFN_vkDeviceWaitIdle>("vkDeviceWaitIdle")(host.device);
+    }
+    hk_context_destroy(context);
+    CHECK(FaultDriver::get().leaks().empty());
+}
 
+TEST_CASE("each layer's predictions of a trained model, and its tensors while its memory is released") {
+    FaultDriver::get().reset();
+    const Lines lines;
+    Host host;
+    hk_context context{};
+    const Error error;
+    REQUIRE(host.context(context, error) == HK_OK);
+    {
+        const Frames frames(host);
+        const std::string run = trained(context, lines), gain = "transformer.ln_f.weight";
+        hk_session session{};
+        hk_tensor tensor{};
+        tensor.struct_size = sizeof tensor;
+        const std::array<int32_t, 9> ids{1, 2, 3, 4, 5, 6, 7, 8, 9};
         const std::array<std::string, 2> names{"logits", "layer.1.hidden"};
         const std::array<hk_string, 2> ports{view(names[0]), view(names[1])};
         hk_forward_options forward{};

@@ -143,11 +143,10 @@ TEST_CASE("ALBERT: every layer, the scores and an attention head for two reactio
     }
 }
 
-TEST_CASE("an encoder-decoder with pre-norm: its encoder, its scores, the names it generates") {
-    if (absent("aren_transliteration_ct2")) return;
-    const fs::path folder = kPretrained / "aren_transliteration_ct2";
-    const Tensors given = tensors_of(folder / "model.safetensors");
-    constexpr int64_t kWidth = 32, kPositions = 64;
+constexpr int64_t kWidth = 32, kPositions = 64; // of the encoder-decoder
+
+// Returns the tensors of the encoder-decoder by our names.
+Tensors transliteration_tensors(const Tensors& given) {
     Tensors named;
     const auto put = [&](const std::string& to, const Tensor& whole, int64_t part, int64_t parts) {
         Tensor t{whole.kind, whole.shape, {}};
@@ -200,30 +199,39 @@ TEST_CASE("an encoder-decoder with pre-norm: its encoder, its scores, the names 
         }
     named.emplace("model.encoder.embed_positions.weight", table);
     named.emplace("model.decoder.embed_positions.weight", table);
+    return named;
+}
 
+json transliteration_config(const json& vectors) {
+    return {{"model_type", "marian"},
+            {"is_encoder_decoder", true},
+            {"vocab_size", vectors["source_vocabulary"].size()},
+            {"decoder_vocab_size", vectors["target_vocabulary"].size()},
+            {"share_encoder_decoder_embeddings", false},
+            {"tie_word_embeddings", false},
+            {"max_position_embeddings", kPositions},
+            {"d_model", kWidth},
+            {"encoder_layers", 6},
+            {"decoder_layers", 6},
+            {"encoder_ffn_dim", 128},
+            {"decoder_ffn_dim", 128},
+            {"encoder_attention_heads", 8},
+            {"decoder_attention_heads", 8},
+            {"activation_function", "relu"},
+            {"scale_embedding", true},
+            {"normalize_before", true},
+            {"layer_norm_eps", 1e-6},
+            {"pad_token_id", 0},
+            {"decoder_start_token_id", 1},
+            {"eos_token_id", 2}};
+}
+
+TEST_CASE("an encoder-decoder with pre-norm: its encoder, its scores, the names it generates") {
+    if (absent("aren_transliteration_ct2")) return;
+    const fs::path folder = kPretrained / "aren_transliteration_ct2";
+    const Tensors given = tensors_of(folder / "model.safetensors");
     const json vectors = read_json(folder / "vectors.json");
-    const json config{{"model_type", "marian"},
-                      {"is_encoder_decoder", true},
-                      {"vocab_size", vectors["source_vocabulary"].size()},
-                      {"decoder_vocab_size", vectors["target_vocabulary"].size()},
-                      {"share_encoder_decoder_embeddings", false},
-                      {"tie_word_embeddings", false},
-                      {"max_position_embeddings", kPositions},
-                      {"d_model", kWidth},
-                      {"encoder_layers", 6},
-                      {"decoder_layers", 6},
-                      {"encoder_ffn_dim", 128},
-                      {"decoder_ffn_dim", 128},
-                      {"encoder_attention_heads", 8},
-                      {"decoder_attention_heads", 8},
-                      {"activation_function", "relu"},
-                      {"scale_embedding", true},
-                      {"normalize_before", true},
-                      {"layer_norm_eps", 1e-6},
-                      {"pad_token_id", 0},
-                      {"decoder_start_token_id", 1},
-                      {"eos_token_id", 2}};
-    const ModelFile file(config, named);
+    const ModelFile file(transliteration_config(vectors), transliteration_tensors(given));
     infer::Model model = file.open(&device(), "MarianMTModel");
     const Tensors reference = tensors_of(folder / "reference_f64run.safetensors");
     int written = 0;
