@@ -1,11 +1,19 @@
 # libhekla, for hosts: everything in one shared library that depends only on the C and C++ runtime and exports only
 # hk_*, and the same as one object in a static library, which also exports only hk_*.
 
-# fmt is packaged as a shared library only; engine/library/fmt.cpp compiles it into these.
+# fmt is packaged as a shared library only, under another name in each release of Debian; engine/library/fmt.cpp compiles it
+# into these, and into the programs that are installed.
 add_library(hekla_fmt OBJECT engine/library/fmt.cpp)
 target_link_libraries(hekla_fmt PRIVATE hekla_options fmt::fmt)
 set_target_properties(hekla_fmt PROPERTIES HEKLA_OPTIMIZATION 1)
 target_compile_options(hekla_fmt PRIVATE -fkeep-inline-functions -fno-inline)
+
+foreach(program hekla hekla-describe)
+  if(TARGET ${program})
+    target_sources(${program} PRIVATE $<TARGET_OBJECTS:hekla_fmt>)
+    target_link_options(${program} PRIVATE -Wl,--as-needed)
+  endif()
+endforeach()
 
 add_library(hekla_library SHARED $<TARGET_OBJECTS:hekla_fmt>)
 set_target_properties(hekla_library PROPERTIES OUTPUT_NAME hekla LINKER_LANGUAGE CXX VERSION ${PROJECT_VERSION}
