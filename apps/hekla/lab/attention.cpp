@@ -86,7 +86,7 @@ Result<std::string> check(program::Runtime& runtime, program::Storage precision,
     return std::string();
 }
 
-// Returns the speed of the preferred kernel on a trial of at most so many operations; 0: it cannot be run.
+// Returns the speed of the preferred kernel on a trial of at most `flops` operations; 0: it cannot be run.
 double probed_attention_speed(program::Runtime& runtime, const program::KernelProblem& kernels, double flops) {
     const program::KernelTrial trial = kernels.trial(std::max(1e5, flops), int64_t{1} << 24);
     const auto run = [&]() -> Result<double> {

@@ -57,7 +57,7 @@ Result<Measured> measure(program::Runtime& runtime, const Loop& loop) {
     return measured;
 }
 
-// Workgroups of so many invocations that fill every core.
+// Workgroups that fill every core.
 struct Filling {
     uint32_t lanes = 0, invocations = 0;
     uint64_t groups = 0;
