@@ -177,7 +177,7 @@ Result<report::Outcome> epilogues(const Input& input) {
 }
 
 Result<report::Outcome> orders(const Input& input) {
-    return run_variants(input, {{16384, 50304, 768, false, true}, {16384, 768, 50304, false, false}},
+    return run_variants(input, {{4096, 50304, 768, false, true}, {4096, 768, 50304, false, false}},
                         {{"near", 1}, {"near", 4}, {"near", 8}, {"near", 16}});
 }
 
