@@ -110,6 +110,8 @@ TEST_CASE("a kernel that is faster than the preferred one, and layouts that are 
     CHECK_FALSE(has(decided("products", layouts), "its stores"));
     Line slow{{"products", {product("NN", 100e12, {kernel("t128", 100e12)})}}};
     CHECK(has(decided("products", slow), "25 % of the measured peak: there is room"));
+    const Line nothing{{"products", {product("NN", 0, Line::array({Line{{"kernel", "t128"}, {"problem", "wrong"}}}))}}};
+    CHECK(decided("products", nothing).empty());
     const Line failed{
         {"products", {product("NN", 200e12, {{{"kernel", "t128"}, {"problem", "wrong"}}, kernel("t64", 200e12)})}}};
     CHECK(has(decided("products", failed), "prefer t64 here"));
@@ -133,7 +135,7 @@ TEST_CASE("row kernels are compared with a copy") {
         return Line{{"kernels", {{{"kernel", "loss/cross_entropy_gpu"}, {"gb_per_s", rate}, {"share", share}}}}};
     };
     CHECK(has(decided("rows", rows(1000, 0.04), {{"memory", memory}}),
-              "loss/cross_entropy_gpu moves 1000 GB/s, 25 % of a copy, in 4.0 % of the step: worth work"));
+              "loss/cross_entropy_gpu moves 1000.0 GB/s, 25 % of a copy, in 4.0 % of the step: worth work"));
     CHECK(has(decided("rows", rows(1000, 0.004), {{"memory", memory}}), "memory is the limit"));
     CHECK(has(decided("rows", rows(3000, 0.04), {{"memory", memory}}), "memory is the limit"));
     CHECK(decided("rows", rows(1000, 0.04)).empty()); // no bandwidth was measured

@@ -16,7 +16,7 @@
 namespace hekla::app {
 namespace {
 
-// A step reaches at least this share of the peak, and compilation takes at most so many seconds.
+// A step reaches at least this share of the peak, and compilation takes at most this long.
 constexpr double kShareOfPeak = 0.1, kSecondsToCompile = 4;
 constexpr int64_t kStepsOfCase = 8; // at least, with those that warm up
 

@@ -71,6 +71,7 @@ Result<Recomputed> recompute(program::Runtime& runtime, const plugin::Registry& 
         double size = 0;
         for (const float score : row) size = std::max(size, static_cast<double>(std::abs(score)));
         ++made.tokens;
+        if (*std::ranges::min_element(row) == *best) continue; // nothing was computed
         if (*best == chosen && std::isfinite(chosen))
             ++made.equal;
         else if (static_cast<double>(*best) - static_cast<double>(chosen) <= kTie * size)

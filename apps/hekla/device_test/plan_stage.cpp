@@ -96,6 +96,14 @@ Result<uint64_t> generation_bytes(const plugin::Composition& composition, const 
     return estimator.finish().total();
 }
 
+// Returns the bytes of weights, gradients and moments of a training of all parameters.
+uint64_t least_bytes(const PublishedShape& s) {
+    const int64_t attention = 2 * s.width * s.heads * s.head_dim + 2 * s.width * s.key_value_heads * s.head_dim;
+    const int64_t parameters =
+        s.layers * (attention + 3 * s.width * s.inner) + (s.tied ? 1 : 2) * s.vocabulary * s.width;
+    return static_cast<uint64_t>(parameters) * 4 * sizeof(float);
+}
+
 // The largest of kContexts at which one row fits in memory. 0: none does. A tensor that is larger than an allocation
 // may be fits as little.
 struct MemoryFit {
@@ -145,33 +153,34 @@ Result<StageOutcome> plan_stage(const StageInput& input) {
     outcome.result["available_bytes"] = available;
     outcome.result["precision"] = program::storage_name(precision);
     std::vector<std::string> runs, lora, full, late;
+    // What is asked most often first: on a slow processor time may run out.
     for (const PublishedShape& shape : kShapes) {
-        report::Line& of_shape = outcome.result["models"][shape.name];
-        HK_ASSIGN(const auto adapted, compose_shape(registry, shape, true, input.globals.log()));
         HK_ASSIGN(const auto whole, compose_shape(registry, shape, false, input.globals.log()));
-        HK_ASSIGN(const MemoryFit generates, largest_fit(available, [&](int64_t, int64_t context) {
+        HK_ASSIGN(const MemoryFit fits, largest_fit(available, [&](int64_t, int64_t context) {
                       return generation_bytes(*whole, target, precision, context);
                   }));
-        of_shape["generates"] = {{"context", generates.context}, {"bytes", generates.bytes}};
-        if (generates.context > 0) runs.push_back(fmt::format("{} ({} tokens)", shape.name, generates.context));
-        for (const Trained use : {Trained::lora, Trained::full}) {
-            const char* key = use == Trained::lora ? "trains_lora" : "trains_all";
+        outcome.result["models"][shape.name]["generates"] = {{"context", fits.context}, {"bytes", fits.bytes}};
+        if (fits.context > 0) runs.push_back(fmt::format("{} ({} tokens)", shape.name, fits.context));
+    }
+    for (const Trained use : {Trained::lora, Trained::full})
+        for (const PublishedShape& shape : kShapes) {
             if (seconds_since(begin) > input.seconds) {
                 late.emplace_back(fmt::format("{} {}", shape.name, use == Trained::lora ? "LoRA" : "whole"));
                 continue;
             }
+            HK_ASSIGN(const auto model, compose_shape(registry, shape, use == Trained::lora, input.globals.log()));
             const auto bytes_of = [&](int64_t rows, int64_t context) {
-                return training_bytes(use == Trained::lora ? *adapted : *whole, target, use, precision, rows, context);
+                return training_bytes(*model, target, use, precision, rows, context);
             };
-            HK_ASSIGN(MemoryFit trains, largest_fit(available, bytes_of));
-            HK_TRY(count_rows(available, bytes_of, trains));
-            of_shape[key] = {
-                {"context", trains.context}, {"rows_of_512", trains.rows}, {"bytes_of_one_row", trains.bytes}};
-            if (trains.context > 0)
+            MemoryFit fits{.bytes = use == Trained::full ? least_bytes(shape) : 0};
+            if (fits.bytes <= available) { HK_ASSIGN(fits, largest_fit(available, bytes_of)); }
+            HK_TRY(count_rows(available, bytes_of, fits));
+            outcome.result["models"][shape.name][use == Trained::lora ? "trains_lora" : "trains_all"] = {
+                {"context", fits.context}, {"rows_of_512", fits.rows}, {"bytes_of_one_row", fits.bytes}};
+            if (fits.context > 0)
                 (use == Trained::lora ? lora : full)
-                    .push_back(fmt::format("{} ({} x {}, 1 x {})", shape.name, trains.rows, kRowsAt, trains.context));
+                    .push_back(fmt::format("{} ({} x {}, 1 x {})", shape.name, fits.rows, kRowsAt, fits.context));
         }
-    }
     const auto list = [](const std::vector<std::string>& names) {
         return names.empty() ? std::string("none") : fmt::format("{}", fmt::join(names, ", "));
     };

@@ -10,7 +10,7 @@ namespace hekla::app {
 
 std::span<const Stage> test_stages() {
     static constexpr Stage kStages[] = {
-        {"device", 10, device_stage},         {"models", 60, fixtures_stage}, {"training", 30, training_stage},
+        {"device", 10, device_stage},         {"models", 60, fixtures_stage}, {"training", 60, training_stage},
         {"generation", 30, generation_stage}, {"plan", 40, plan_stage},
     };
     return kStages;

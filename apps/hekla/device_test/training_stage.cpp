@@ -1,6 +1,7 @@
 // Trains 20 steps at once, and again with a stop and a resume in the middle: the models have the same bits.
 #include "base/file.hpp"
 #include "base/philox.hpp"
+#include "base/stopwatch.hpp"
 #include "device_test/device_facts.hpp"
 #include "device_test/test_stages.hpp"
 #include "program/lowering/half.hpp"
@@ -128,6 +129,7 @@ Result<report::Line> compare_runs(const StageInput& input, program::Storage prec
 } // namespace
 
 Result<StageOutcome> training_stage(const StageInput& input) {
+    const auto begin = std::chrono::steady_clock::now();
     HK_TRY(write_file_atomically(input.folder / "text.txt", text_of_words()));
     std::vector<program::Storage> precisions{program::Storage::f32};
     {
@@ -139,6 +141,7 @@ Result<StageOutcome> training_stage(const StageInput& input) {
     std::vector<std::string> names;
     double first = 0, last = 0;
     for (const program::Storage precision : precisions) {
+        if (seconds_since(begin) > input.seconds) break; // the text names those that were compared
         const char* name = program::storage_name(precision);
         HK_ASSIGN(outcome.result[name], compare_runs(input, precision, outcome.problem));
         if (!outcome.problem.empty()) return outcome;

@@ -16,14 +16,16 @@
 namespace hekla::lab {
 namespace {
 
-// Causal attention and its gradients: parameters q, k and v, and a field that weights the result.
-Result<graph::Graph> attention_graph(int64_t batch, int64_t heads, int64_t length, int64_t width) {
+// Causal attention and its gradients: parameters q, k and v, and a field that weights the result. halves: q, k, v and
+// the gradient of the result are computed, so that they can be stored in 16 bits.
+Result<graph::Graph> attention_graph(int64_t batch, int64_t heads, int64_t length, int64_t width, bool halves) {
     graph::Builder b;
     const graph::Shape shape{batch, heads, length, width};
-    const auto parameter = [&](const char* name) { return b.parameter(name, shape, 0, 0.0, 0.0, 0); };
+    const auto stored = [&](graph::ValueId x) { return halves ? b(graph::Op::mul, {x, b.scalar(1.0)}) : x; };
+    const auto parameter = [&](const char* name) { return stored(b.parameter(name, shape, 0, 0.0, 0.0, 0)); };
     const graph::ValueId q = parameter("q"), k = parameter("k"), v = parameter("v");
     const graph::ValueId y = b(graph::Op::attention, {q, k, v}, {{"causal", int64_t{1}}});
-    const graph::ValueId weighted = b(graph::Op::mul, {y, b.input("w", graph::Kind::float32, shape)});
+    const graph::ValueId weighted = b(graph::Op::mul, {stored(y), b.input("w", graph::Kind::float32, shape)});
     const graph::ValueId flat = b(graph::Op::reshape, {weighted}, {{"shape", std::vector<int64_t>{shape.elements()}}});
     b.output("y", y);
     b.loss("sum", b(graph::Op::sum, {flat}, {{"axes", std::vector<int64_t>{0}}}), b.scalar(1.0), 1.0);
@@ -86,7 +88,7 @@ Result<std::string> check(program::Runtime& runtime, program::Storage precision,
     return std::string();
 }
 
-// Returns the speed of the preferred kernel on a trial of at most so many operations; 0: it cannot be run.
+// Returns the speed of the preferred kernel on a trial of at most `flops` operations; 0: it cannot be run.
 double probed_attention_speed(program::Runtime& runtime, const program::KernelProblem& kernels, double flops) {
     const program::KernelTrial trial = kernels.trial(std::max(1e5, flops), int64_t{1} << 24);
     const auto run = [&]() -> Result<double> {
@@ -113,8 +115,9 @@ Status measure(const Input& input, program::Storage precision, report::Line& row
               peak_of(input, runtime.device_limits().matrix_unit(precision) ? precision : program::Storage::f32));
     // Checked at a size with a part of a tile, measured at that of GPT-2 124M.
     constexpr int64_t kHeads = 2, kLength = 72, kWidth = 64;
-    HK_ASSIGN(const graph::Graph small, attention_graph(1, kHeads, kLength, kWidth));
-    HK_ASSIGN(const graph::Graph large, attention_graph(16, 12, 1024, kWidth));
+    HK_ASSIGN(const graph::Graph small,
+              attention_graph(1, kHeads, kLength, kWidth, precision != program::Storage::f32));
+    HK_ASSIGN(const graph::Graph large, attention_graph(16, 12, 1024, kWidth, precision != program::Storage::f32));
     graph::Feeds feeds;
     const graph::Shape shape{1, kHeads, kLength, kWidth};
     uint64_t stream = 10;

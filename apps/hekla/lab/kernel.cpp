@@ -9,7 +9,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <cstring>
 #include <fmt/format.h>
 
@@ -119,7 +118,10 @@ Result<double> peak_of(const Input& input, program::Storage factors) {
 }
 
 double rounded(double value) {
-    return std::isfinite(value) ? std::strtod(fmt::format("{:.4g}", value).c_str(), nullptr) : 0.0;
+    if (value == 0 || !std::isfinite(value)) return 0;
+    const double digits = 3 - std::floor(std::log10(std::abs(value)));
+    const double unit = std::pow(10.0, std::abs(digits));
+    return digits >= 0 ? std::round(value * unit) / unit : std::round(value / unit) * unit;
 }
 
 } // namespace hekla::lab

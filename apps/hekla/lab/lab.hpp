@@ -1,5 +1,5 @@
 // The stages of `hekla doctor --lab` that measure kernels of this device. Each checks results against float64 first;
-// what it measures goes into the report, and report/decisions.hpp makes sentences of it.
+// what it measures is written into the report, and report/decisions.hpp makes sentences of it.
 #pragma once
 
 #include "base/log.hpp"

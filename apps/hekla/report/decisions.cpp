@@ -139,7 +139,10 @@ Sentences of_products(const Line& result) {
     if (!result.contains("products")) return {};
     std::map<std::string, std::map<std::string, double>> squares; // factors -> layout -> speed
     std::map<std::string, double> shares;                         // factors -> the best share of the peak
+    bool measured = false;
     for (const Line& row : result["products"]) {
+        if (row.value("best_flops", 0.0) <= 0) continue;
+        measured = true;
         const std::string factors = row.value("factors", "");
         const std::string choice =
             kernel_choice(fmt::format("{} {} {}", row.value("name", ""), row.value("layout", ""), factors), row);
@@ -148,6 +151,7 @@ Sentences of_products(const Line& result) {
         if (row.value("peak_flops", 0.0) > 0)
             shares[factors] = std::max(shares[factors], row.value("best_flops", 0.0) / row.value("peak_flops", 0.0));
     }
+    if (!measured) return {};
     if (sentences.empty()) sentences.emplace_back("products: the preferred kernels are the fastest: keep them");
     for (const auto& [factors, layouts] : squares) {
         const auto best = std::ranges::max_element(layouts, {}, [](const auto& one) { return one.second; });
@@ -167,10 +171,13 @@ Sentences of_products(const Line& result) {
 Sentences of_attention(const Line& result) {
     Sentences sentences;
     if (!result.contains("passes")) return {};
-    for (const Line& row : result["passes"])
+    bool measured = false;
+    for (const Line& row : result["passes"]) {
+        measured = measured || (row.contains("kernels") && fastest(row["kernels"]) != nullptr);
         if (std::string choice = kernel_choice("attention " + row.value("pass", ""), row); !choice.empty())
             sentences.push_back(std::move(choice));
-    if (sentences.empty() && !result["passes"].empty())
+    }
+    if (sentences.empty() && measured)
         sentences.emplace_back("attention: the preferred kernels are the fastest: keep them");
     return sentences;
 }
@@ -184,7 +191,7 @@ Sentences of_rows(const Line& result, const std::vector<Line>& lines) {
         if (row.value("gb_per_s", 0.0) > 0 && row.value("gb_per_s", 0.0) < kSlowRows * copy &&
             row.value("share", 0.0) >= kShareOfStep)
             sentences.push_back(
-                fmt::format("{} moves {:.3g} GB/s, {:.0f} % of a copy, in {:.1f} % of the step: worth work",
+                fmt::format("{} moves {:.1f} GB/s, {:.0f} % of a copy, in {:.1f} % of the step: worth work",
                             row.value("kernel", ""), row.value("gb_per_s", 0.0),
                             100 * row.value("gb_per_s", 0.0) / copy, 100 * row.value("share", 0.0)));
     if (sentences.empty())

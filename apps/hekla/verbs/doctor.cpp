@@ -176,7 +176,7 @@ void add_doctor(CLI::App& app, const Globals& globals, Verbs& verbs) {
         parser
             ->add_flag("--lab", a->lab,
                        "measure this device in at most eight minutes: memory, matrix units, kernels and variants of "
-                       "them, training and generation; says what the figures decide")
+                       "them, training and generation; prints what the figures decide")
             ->excludes(list)
             ->excludes(test);
     CLI::Option* kernels =

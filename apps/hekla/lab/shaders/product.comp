@@ -12,7 +12,7 @@
 //! variant gelu_short STORAGE16 GELU SHORT
 //! variant gelu_batched STORAGE16 GELU SHORT BATCHED
 // A product of float16 factors, C [M, N] = A [M, K] B, for comparisons of single decisions: sizes are multiples of the
-// tile. A workgroup has a tile of 128 x 128 and four subgroups with 64 x 64 each.
+// tile. A workgroup has four subgroups with SM x SN each; SM and SN are multiples of 16.
 //   SPREAD   neighboring threads store rows of K that are four apart, so that the padded rows use different banks
 //   GELU     C is gelu(A B) in float16, by the engine's functions, which are exact and give the same bits everywhere
 //   SHORT    gelu with one exponential, and the hardware's conversion to float16
@@ -31,7 +31,6 @@ HK_RECORD(Record) {
     HK_U32(rows_of_tiles); // of a super-tile: its tiles of one column follow each other
 };
 
-const uint BM = 128, BN = 128, BK = 32, SM = 64, SN = 64;
 layout(constant_id = 0) const uint SUBGROUP = 32;
 layout(constant_id = 1) const uint MM = 16;
 layout(constant_id = 2) const uint MN = 16;
@@ -39,17 +38,20 @@ layout(constant_id = 3) const uint MK = 16;
 layout(constant_id = 4) const uint TA = 0; // A is stored [K, M]
 layout(constant_id = 5) const uint TB = 0; // B is stored [N, K]
 layout(constant_id = 6) const uint THREADS = 128; // four subgroups
+layout(constant_id = 7) const uint SM = 64;
+layout(constant_id = 8) const uint SN = 64;
 layout(local_size_x_id = 6) in;
 layout(buffer_reference, scalar, buffer_reference_align = 16) readonly buffer Eight { uvec4 v; };
 layout(buffer_reference, scalar, buffer_reference_align = 16) buffer Four { vec4 v; };
 layout(buffer_reference, scalar, buffer_reference_align = 8) buffer FourHalves { uvec2 v; };
 PUSH_RECORD(Record);
 
+const uint BM = 2 * SM, BN = 2 * SN, BK = 32;
 const uint kDown = SM / MM, kAcross = SN / MN;
 const bool kMajorA = TA == 0, kMajorB = TB != 0; // dense along K
 const uint kStrideA = (kMajorA ? BK : BM) / 8 + 1, kStrideB = (kMajorB ? BK : BN) / 8 + 1; // units of eight elements
-const uint kTile = BM * (BK / 8 + 1);
-const uint kUnits = BM * BK / 8 / THREADS;
+const uint kTile = (BM > BN ? BM : BN) * (BK / 8 + 1);
+const uint kUnitsA = BM * BK / 8 / THREADS, kUnitsB = BN * BK / 8 / THREADS; // of a thread, in a step
 const uint kStripStride = MN / 4 + 1;
 shared uvec4 tiles[2 * kTile];
 
@@ -60,12 +62,13 @@ uint row_of(uint i) {
     return i / 4;
 #endif
 }
-// The element of a factor, from the tile's first one, with which unit i begins, and its place in shared memory.
-uint64_t element_of(bool major, uint i, uint ld) {
-    return major ? uint64_t(row_of(i)) * ld + i % 4 * 8 : uint64_t(i / (BM / 8)) * ld + i % (BM / 8) * 8;
+// The element of a factor, from the tile's first one, with which unit i begins, and its place in shared memory. line:
+// units of a K where rows are not dense along K.
+uint64_t element_of(bool major, uint i, uint line, uint ld) {
+    return major ? uint64_t(row_of(i)) * ld + i % 4 * 8 : uint64_t(i / line) * ld + i % line * 8;
 }
-uint place_of(bool major, uint i, uint stride) {
-    return major ? row_of(i) * stride + i % 4 : i / (BM / 8) * stride + i % (BM / 8);
+uint place_of(bool major, uint i, uint line, uint stride) {
+    return major ? row_of(i) * stride + i % 4 : i / line * stride + i % line;
 }
 
 #ifdef GELU
@@ -97,26 +100,26 @@ void main() {
     coopmat<float, gl_ScopeSubgroup, MM, MN, gl_MatrixUseAccumulator> sum[kDown * kAcross];
     [[unroll]] for (uint i = 0; i < kDown * kAcross; ++i)
         sum[i] = coopmat<float, gl_ScopeSubgroup, MM, MN, gl_MatrixUseAccumulator>(0.0);
-    uvec4 a_next[kUnits], b_next[kUnits];
-    [[unroll]] for (uint q = 0; q < kUnits; ++q) {
-        a_next[q] = Eight(a_from + element_of(kMajorA, t + q * THREADS, lda) * 2ul).v;
-        b_next[q] = Eight(b_from + element_of(kMajorB, t + q * THREADS, ldb) * 2ul).v;
-    }
+    uvec4 a_next[kUnitsA], b_next[kUnitsB];
+    [[unroll]] for (uint q = 0; q < kUnitsA; ++q)
+        a_next[q] = Eight(a_from + element_of(kMajorA, t + q * THREADS, BM / 8, lda) * 2ul).v;
+    [[unroll]] for (uint q = 0; q < kUnitsB; ++q)
+        b_next[q] = Eight(b_from + element_of(kMajorB, t + q * THREADS, BN / 8, ldb) * 2ul).v;
     uint k = 0;
     do {
         barrier(); // the tiles of the step before have been read
-        [[unroll]] for (uint q = 0; q < kUnits; ++q) {
-            tiles[place_of(kMajorA, t + q * THREADS, kStrideA)] = a_next[q];
-            tiles[kTile + place_of(kMajorB, t + q * THREADS, kStrideB)] = b_next[q];
-        }
+        [[unroll]] for (uint q = 0; q < kUnitsA; ++q)
+            tiles[place_of(kMajorA, t + q * THREADS, BM / 8, kStrideA)] = a_next[q];
+        [[unroll]] for (uint q = 0; q < kUnitsB; ++q)
+            tiles[kTile + place_of(kMajorB, t + q * THREADS, BN / 8, kStrideB)] = b_next[q];
         barrier();
         k += BK;
         const uint next = min(k, r.k - BK);
         const uint64_t a_step = uint64_t(next) * (kMajorA ? 1 : lda), b_step = uint64_t(next) * (kMajorB ? 1 : ldb);
-        [[unroll]] for (uint q = 0; q < kUnits; ++q) {
-            a_next[q] = Eight(a_from + (a_step + element_of(kMajorA, t + q * THREADS, lda)) * 2ul).v;
-            b_next[q] = Eight(b_from + (b_step + element_of(kMajorB, t + q * THREADS, ldb)) * 2ul).v;
-        }
+        [[unroll]] for (uint q = 0; q < kUnitsA; ++q)
+            a_next[q] = Eight(a_from + (a_step + element_of(kMajorA, t + q * THREADS, BM / 8, lda)) * 2ul).v;
+        [[unroll]] for (uint q = 0; q < kUnitsB; ++q)
+            b_next[q] = Eight(b_from + (b_step + element_of(kMajorB, t + q * THREADS, BN / 8, ldb)) * 2ul).v;
         [[unroll]] for (uint kk = 0; kk < BK; kk += MK) {
             coopmat<float16_t, gl_ScopeSubgroup, MM, MK, gl_MatrixUseA> a[kDown];
             [[unroll]] for (uint i = 0; i < kDown; ++i) {
