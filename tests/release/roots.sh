@@ -30,7 +30,7 @@ timeout 30 bash -c "exec 3<>/dev/tcp/$(cut -d/ -f3 <<<"$mirror")/80" 2>/dev/null
 
 work=$(mktemp -d)
 root=${3:-$work/root}
-trap 'umount "$root/proc" "$root/dev" 2>/dev/null || true; rm -rf --one-file-system "$work"' EXIT
+trap 'umount --recursive --lazy "$root/proc" "$root/dev" 2>/dev/null || true; rm -rf --one-file-system "$work"' EXIT
 quietly() { "$@" >"$work/log" 2>&1 || { tail -n 30 "$work/log" >&2; fail "this command failed: $*"; }; }
 if [ ! -e "$root/made" ]; then
   quietly debootstrap --variant=minbase --keyring="/usr/share/keyrings/$keys.gpg" $suite "$root" $mirror $script
