@@ -16,14 +16,14 @@ old=(qemu-x86_64 -cpu Nehalem)
 printf '#include <immintrin.h>\nint main(int n, char** v) {\n    const __m256 x = _mm256_set1_ps((float)n);\n    return _mm256_movemask_ps(_mm256_add_ps(x, x)) + (v == 0);\n}\n' >avx.c
 cc -O1 -mavx avx.c -o avx
 status=0
-"${old[@]}" ./avx >/dev/null 2>&1 || status=$?
+bash -c '"$@"; exit $?' - "${old[@]}" ./avx >/dev/null 2>&1 || status=$? # bash reports the signal to /dev/null
 [ $status = 132 ] || fail "the emulated processor runs AVX (status $status), so this test would prove nothing"
 
 tar -xzf "$files"/hekla-*.tar.gz
 cd hekla-*/
 export XDG_CACHE_HOME=$work/cache LP_NUM_THREADS=1
-"${old[@]}" bin/hekla --version | grep -q '^hekla [0-9]' || fail 'hekla --version'
-"${old[@]}" bin/hekla doctor --list | grep -q llvmpipe || fail 'doctor --list shows no device'
+"${old[@]}" bin/hekla --version | grep '^hekla [0-9]' >/dev/null || fail 'hekla --version'
+"${old[@]}" bin/hekla doctor --list | grep llvmpipe >/dev/null || fail 'doctor --list shows no device'
 # Children of an emulated process run on the machine's own processor, so hekla-describe is emulated below.
 "${old[@]}" bin/hekla train share/hekla/recipes/quickstart.toml 'data.train=share/hekla/recipes/*.toml' train.max_steps=1 \
   train.eval_steps=0 tokenizer.vocab_size=300 model.n_layer=1 model.n_embd=32 2>log || fail "train: $(cat log)"

@@ -30,7 +30,7 @@ timeout 30 bash -c "exec 3<>/dev/tcp/$(cut -d/ -f3 <<<"$mirror")/80" 2>/dev/null
 
 work=$(mktemp -d)
 root=${3:-$work/root}
-trap 'umount "$root/proc" "$root/dev" 2>/dev/null || true; rm -rf --one-file-system "$work"' EXIT
+trap 'umount --recursive --lazy "$root/proc" "$root/dev" 2>/dev/null || true; rm -rf --one-file-system "$work"' EXIT
 quietly() { "$@" >"$work/log" 2>&1 || { tail -n 30 "$work/log" >&2; fail "this command failed: $*"; }; }
 if [ ! -e "$root/made" ]; then
   quietly debootstrap --variant=minbase --keyring="/usr/share/keyrings/$keys.gpg" $suite "$root" $mirror $script
@@ -90,7 +90,7 @@ for file in bin/hekla libexec/hekla-describe lib/libhekla.so lib/libhekla_glsl.s
 done
 # Whole, and still working, from another folder.
 cd .. && mv hekla-*/ moved && cd /
-"$HOME/a folder/moved/bin/hekla" plugin list | grep -q gpt2
+"$HOME/a folder/moved/bin/hekla" plugin list | grep gpt2 >/dev/null
 "$HOME/a folder/moved/bin/hekla" generate "$HOME/a folder/moved/out/quickstart" --prompt 'int' --max-new-tokens 8
 SCRIPT
 as_user "$work/archive"
@@ -106,7 +106,7 @@ cp "$source/tests/fixtures/pytorch/zip.bin" "$root$home/"
 cat >"$work/modules" <<'SCRIPT'
 hekla inspect zip.bin
 ls /usr/share/man/man1/hekla.1 /usr/share/bash-completion/completions/hekla
-/sbin/ldconfig -p | grep -q 'libhekla.so.0 '
+/sbin/ldconfig -p | grep 'libhekla.so.0 ' >/dev/null
 if ldd -r /usr/lib/libhekla_sentencepiece.so | grep -E 'not found|undefined'; then exit 1; fi
 SCRIPT
 as_user "$work/modules"
