@@ -116,7 +116,7 @@ int run_stages(const Globals& globals, std::span<const Stage> stages, const Stag
         std::fflush(stdout);
         return {};
     };
-    watch_interrupts();
+    watch_interrupts(kStoppedEarly);
     if (const Status written = append(head_of(options.kind)); !written.ok()) return fail(written);
     const auto begin = std::chrono::steady_clock::now();
     bool right = true;

@@ -37,7 +37,9 @@ struct Limits {
     bool chains = true;                 // CompileOptions::chained is followed; not with kernels compiled in advance
     bool compiles_slowly = false;       // prefer less code: the kernels of GPUs on a CPU
 
+    // A CPU's driver multiplies matrices lane by lane (Mesa 26.2's crashes with 16 lanes), and no kernel for CPUs does.
     MatrixUnit matrix_unit(Storage factors) const {
+        if (cpu) return {};
         return factors == Storage::f16 ? matrix_f16 : factors == Storage::bf16 ? matrix_bf16 : MatrixUnit{};
     }
 
