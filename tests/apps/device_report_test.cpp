@@ -14,7 +14,8 @@ namespace device_report_test {
 using namespace hekla::test;
 using nlohmann::json;
 
-TEST_CASE("doctor --test: models, a resumed training, generation and plans are right, and the report is public") {
+TEST_CASE("doctor --test: models, a resumed training, generation and plans are right, and the report is public" *
+          doctest::test_suite("long")) { // two minutes on two cores
     const Place place;
     const Ran ran = succeed(place.run({"doctor", "--test", "--report", "card.jsonl"}));
     const std::string text = place.read("card.jsonl");
