@@ -4,12 +4,10 @@
 #include "base/home_folder.hpp"
 #include "base/host.hpp"
 #include "base/json.hpp"
+#include "base/system_file.hpp"
 
-#include <cerrno>
 #include <cstdlib>
-#include <cstring>
 #include <fmt/format.h>
-#include <fstream>
 #include <regex>
 #include <sstream>
 
@@ -60,10 +58,10 @@ Result<ReportFile> ReportFile::create(std::filesystem::path path) {
 Status ReportFile::append(Line line) {
     lines_.push_back(without_private(std::move(line), names_));
     if (path_.empty()) return {};
-    std::ofstream out(path_, std::ios::app | std::ios::binary);
-    out << lines_.back().dump(-1, ' ', false, Line::error_handler_t::replace) << "\n";
-    out.flush();
-    if (!out) return io_error(fmt::format("{}: cannot be written: {}", path_.string(), std::strerror(errno)));
+    std::error_code problem;
+    const FileHandle file = open_to_append(path_, Missing::create, problem);
+    if (!problem) problem = write_all(file, lines_.back().dump(-1, ' ', false, Line::error_handler_t::replace) + "\n");
+    if (problem) return io_error(fmt::format("{}: cannot be written: {}", path_.string(), problem.message()));
     return {};
 }
 
