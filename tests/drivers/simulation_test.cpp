@@ -1,4 +1,4 @@
-// The simulators give the order that was measured, so that their predictions for variants that nobody has measured can
+// The simulators give the order that was measured, so that their predictions for variants that were not measured can
 // be believed.
 #include "drivers/simulation.hpp"
 
