@@ -2,6 +2,7 @@
 # Installs a release in a bare system and runs the commands that README.md prints: roots.sh FILES SYSTEM [FOLDER]
 # FILES: what tools/release has made. SYSTEM: debian-12, debian-13 or ubuntu-24.04, made by debootstrap, with a Vulkan driver
 # and without a compiler. FOLDER: where the system is made, and kept for the next time; default: a temporary folder.
+# Debian comes from the mirror that this system uses, Ubuntu from HEKLA_UBUNTU_MIRROR (http://HOST/ubuntu).
 # Skipped (77) without root, debootstrap, keys, a mirror, or a release.
 set -euo pipefail
 export LC_ALL=C
@@ -15,11 +16,17 @@ files=$(realpath "$1")
 system=$2
 script=
 case $system in
-  debian-12) suite=bookworm mirror=http://deb.debian.org/debian keys=debian-archive-keyring ;;
-  debian-13) suite=trixie mirror=http://deb.debian.org/debian keys=debian-archive-keyring ;;
-  ubuntu-24.04) suite=noble mirror=http://archive.ubuntu.com/ubuntu keys=ubuntu-archive-keyring script=/usr/share/debootstrap/scripts/gutsy ;;
+  debian-12) suite=bookworm keys=debian-archive-keyring ;;
+  debian-13) suite=trixie keys=debian-archive-keyring ;;
+  ubuntu-24.04) suite=noble keys=ubuntu-archive-keyring script=/usr/share/debootstrap/scripts/gutsy ;;
   *) fail "unknown system '$system', expected debian-12, debian-13 or ubuntu-24.04" ;;
 esac
+case $system in
+  debian-*) mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 'Origin: Debian' 'Codename: bookworm' 'Component: main' |
+    sort -u | sed -n 1p) || mirror= ;;
+  *) mirror=${HEKLA_UBUNTU_MIRROR:-} ;;
+esac
+[ -n "$mirror" ] || skip "no mirror for $system: Debian comes from this system's own mirror, Ubuntu from the one that HEKLA_UBUNTU_MIRROR names"
 [ -e "$files/SHA256SUMS" ] || skip "$files has no release: the test release_twice makes it"
 [ "$(id -u)" = 0 ] || skip 'making a root needs to be root'
 command -v debootstrap >/dev/null || skip 'debootstrap is not installed: third_party/install --packages'
