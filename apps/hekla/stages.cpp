@@ -2,7 +2,9 @@
 
 #include "base/child_process.hpp"
 #include "base/host.hpp"
+#include "base/interrupts.hpp"
 #include "base/json.hpp"
+#include "base/last_line.hpp"
 #include "base/run_child.hpp"
 #include "base/stopwatch.hpp"
 #include "base/temporary_folder.hpp"
@@ -62,10 +64,7 @@ report::Line line_of(const std::vector<std::string>& own, const Stage& stage, co
         line["problem"] = child.message();
         return line;
     }
-    const std::string& out = child->out;
-    const std::size_t last = out.find_last_not_of('\n');
-    const std::size_t first = last == std::string::npos ? last : out.rfind('\n', last);
-    report::Line outcome = ordered_json_or_null(out.substr(first == std::string::npos ? 0 : first + 1));
+    report::Line outcome = ordered_json_or_null(last_line(child->out));
     if (!outcome.is_object()) {
         line["problem"] = end_of(child.value(), limit);
         return line;
@@ -150,7 +149,7 @@ int run_stages(const Globals& globals, std::span<const Stage> stages, const Stag
 
 int run_stage(const Globals& globals, std::span<const Stage> stages, const StageProcess& process) {
     const auto stage = std::ranges::find(stages, process.name, &Stage::name);
-    if (stage == stages.end()) return fail(not_found(fmt::format("there is no stage '{}'", process.name)));
+    if (stage == stages.end()) return fail(not_found(fmt::format("unknown stage '{}'", process.name)));
     Result<std::vector<report::Line>> before = report::read_report(process.report);
     if (!before.ok()) return fail(before.status());
     Result<TemporaryFolder> folder = TemporaryFolder::make();

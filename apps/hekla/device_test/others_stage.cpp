@@ -1,6 +1,8 @@
 // The same training steps in PyTorch, eager and compiled, if it is installed.
 #include "base/installed_path.hpp"
+#include "base/interrupts.hpp"
 #include "base/json.hpp"
+#include "base/last_line.hpp"
 #include "base/run_child.hpp"
 #include "base/stopwatch.hpp"
 #include "device_test/device_facts.hpp"
@@ -15,14 +17,6 @@ namespace {
 
 constexpr const char* kFindPytorch =
     "import torch, transformers; print(torch.__version__, 'cuda' if torch.cuda.is_available() else 'cpu')";
-
-std::string last_line(const std::string& text) {
-    const std::size_t end = text.find_last_not_of('\n');
-    if (end == std::string::npos) return {};
-    const std::size_t begin = text.rfind('\n', end);
-    return text.substr(begin == std::string::npos ? 0 : begin + 1,
-                       end - (begin == std::string::npos ? 0 : begin + 1) + 1);
-}
 
 } // namespace
 
@@ -44,7 +38,7 @@ Result<StageOutcome> others_stage(const StageInput& input) {
     HK_ASSIGN(const ChildResult found, run({"-c", kFindPytorch}));
     if (found.status != 0)
         return not_compared("PyTorch with transformers is not installed; PYTHON names a Python that has them");
-    const std::string version = last_line(found.out);
+    const std::string version(last_line(found.out));
     const bool cuda = version.ends_with("cuda");
     const report::Line* const device = report::result_of(input.before, "device");
     const bool cpu = device != nullptr && (*device)["device"].value("type", "") == "cpu";

@@ -1,20 +1,12 @@
 #include "plugin/process/worker.hpp"
 
+#include "base/last_line.hpp"
 #include "plugin/host/host_error.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
 
 namespace hekla::plugin {
-namespace {
-
-std::string last_line(std::string text) {
-    while (!text.empty() && (text.back() == '\n' || text.back() == ' ')) text.pop_back();
-    return text.substr(text.rfind('\n') + 1); // npos + 1 is 0
-}
-
-} // namespace
-
 MessageReader WorkerClient::answer_of(const Message& message) const {
     MessageReader in(message.bytes, &registry_);
     in.flag();
