@@ -1,5 +1,6 @@
 #include "bench_case.hpp"
 
+#include "composition_estimate.hpp"
 #include "infer/adapters/lora_slots.hpp"
 
 #include <algorithm>
@@ -60,11 +61,8 @@ Result<std::unique_ptr<plugin::Composition>> compose_case(const plugin::Registry
 }
 
 std::set<std::string, std::less<>> frozen_of(const BenchCase& c, const graph::Graph& described) {
-    std::set<std::string, std::less<>> frozen;
-    if (!c.lora()) return frozen;
-    for (const auto& [name, value] : described.parameters())
-        if (!name.starts_with(plugin::kAdapter)) frozen.insert(name);
-    return frozen;
+    if (!c.lora()) return {};
+    return parameters_without_adapters(described);
 }
 
 generate::Fields slot_fields(const BenchCase& c, int64_t rows, bool mixed) {

@@ -1,15 +1,15 @@
 // Which published models train and run on this device: their shapes are described and planned, with nothing allocated.
 #include "base/number_text.hpp"
 #include "base/stopwatch.hpp"
+#include "composition_estimate.hpp"
 #include "device_test/device_facts.hpp"
 #include "device_test/test_stages.hpp"
-#include "generate/decoder_program.hpp"
+#include "generate/decoder.hpp"
 #include "plugin/composition/compose.hpp"
 #include "program/estimate.hpp"
 #include "program/lowering/half.hpp"
-#include "program/parameter_store.hpp"
-#include "train/step/training_graph.hpp"
-#include "train/update/optimizer.hpp"
+#include "program/runtime.hpp"
+#include "train/recipe/recipe.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -60,40 +60,23 @@ Result<std::unique_ptr<plugin::Composition>> compose_shape(const plugin::Registr
 // bits.
 Result<uint64_t> training_bytes(const plugin::Composition& composition, const program::Target& target, Trained use,
                                 program::Storage precision, int64_t rows, int64_t context) {
-    HK_ASSIGN(const std::vector<plugin::BatchField> fields, composition.batch_fields(rows, context));
-    HK_ASSIGN(const graph::Graph described, composition.build(HK_MODE_TRAIN, fields));
-    std::set<std::string, std::less<>> frozen;
-    if (use == Trained::lora)
-        for (const auto& [name, value] : described.parameters())
-            if (!name.starts_with(plugin::kAdapter)) frozen.insert(name);
-    HK_ASSIGN(const graph::Graph differentiated, train::training_graph(described, frozen));
-    program::Estimator estimator(target);
-    std::vector<program::ParameterEntry> table = program::parameter_table(described);
-    program::keep_readable_in_16_bits(table, differentiated);
-    HK_TRY(estimator.add_store(
-        std::move(table),
-        {.gradients = true, .moments = program::kAdamMoments, .weights = precision, .frozen = frozen}));
-    program::CompileOptions options;
-    options.outputs = {"loss"};
-    options.state_outputs = {{"loss", train::kLossState}};
-    options.precision = precision;
-    HK_ASSIGN(const program::Lowering step, estimator.add(differentiated, options, 1.0));
-    HK_TRY(train::Optimizer::estimate(estimator, step, {}, {.no_decay = train::without_decay(described)}));
-    return estimator.finish().total();
+    HK_ASSIGN(const program::Estimate estimate, estimate_step(composition, target,
+                                                              {.rows = rows,
+                                                               .context = context,
+                                                               .adapters_only = use == Trained::lora,
+                                                               .precision = precision,
+                                                               .frozen_weights = precision},
+                                                              train::TrainSection()));
+    return estimate.total();
 }
 
 // Returns the bytes of a generation of one row.
 Result<uint64_t> generation_bytes(const plugin::Composition& composition, const program::Target& target,
                                   program::Storage weights, int64_t context) {
-    const std::vector<plugin::BatchField> fields{{"input_ids", graph::Kind::int32, {1, 1}},
-                                                 {"next_ids", graph::Kind::int32, {1, 1}}};
-    HK_ASSIGN(const graph::Graph described, composition.build(HK_MODE_EVALUATE, fields));
-    program::Estimator estimator(target);
-    HK_TRY(estimator.add_store(program::parameter_table(described), {.weights = weights}));
     generate::DecodeBatch batch;
     batch.length = context;
-    HK_TRY(generate::estimate_decoder(estimator, composition, batch));
-    return estimator.finish().total();
+    HK_ASSIGN(const program::Estimate estimate, estimate_token(composition, target, weights, batch));
+    return estimate.total();
 }
 
 // Returns the bytes of weights, gradients and moments of a training of all parameters.

@@ -3,6 +3,7 @@
 
 #include "base/file.hpp"
 #include "bench_case.hpp"
+#include "composition_estimate.hpp"
 #include "fixture.hpp"
 #include "generate/decoder_program.hpp"
 #include "gpu/compiler_report.hpp"
@@ -15,7 +16,6 @@
 #include "program/runtime.hpp"
 #include "train/recipe/recipe_file.hpp"
 #include "train/run/training_plan.hpp"
-#include "train/step/training_graph.hpp"
 #include "train/training_run.hpp"
 #include "train/update/optimizer.hpp"
 #include "training_progress.hpp"
@@ -33,39 +33,14 @@ using nlohmann::ordered_json;
 
 // ---- which kernels -------------------------------------------------------------------------------------------------
 
-// Of a training step of a case: forward, backward and update.
-Result<program::Estimate> step_of(const BenchCase& c, const plugin::Composition& composition,
-                                  const program::Target& target, program::Storage precision) {
-    HK_ASSIGN(const std::vector<plugin::BatchField> fields, composition.batch_fields(c.batch, c.context));
-    HK_ASSIGN(const graph::Graph described, composition.build(HK_MODE_TRAIN, fields));
-    const std::set<std::string, std::less<>> frozen = frozen_of(c, described);
-    HK_ASSIGN(const graph::Graph differentiated, train::training_graph(described, frozen));
-    program::Estimator estimator(target);
-    HK_TRY(estimator.add_store(program::parameter_table(differentiated),
-                               {.gradients = true, .moments = program::kAdamMoments, .frozen = frozen}));
-    program::CompileOptions options;
-    options.outputs = {"loss"};
-    options.state_outputs = {{"loss", train::kLossState}};
-    options.precision = precision;
-    HK_ASSIGN(const program::Lowering step, estimator.add(differentiated, options, 1.0));
-    HK_TRY(train::Optimizer::estimate(estimator, step, case_settings(), {.no_decay = train::without_decay(described)}));
-    return estimator.finish();
-}
-
 // Of one token of a case, at its longest row; with slots, of a row for each.
 Result<program::Estimate> token_of(const BenchCase& c, const plugin::Composition& composition,
                                    const program::Target& target, program::Storage weights) {
-    const std::vector<plugin::BatchField> fields{{"input_ids", graph::Kind::int32, {1, 1}},
-                                                 {"next_ids", graph::Kind::int32, {1, 1}}};
-    HK_ASSIGN(const graph::Graph described, composition.build(HK_MODE_EVALUATE, fields));
-    program::Estimator estimator(target);
-    HK_TRY(estimator.add_store(program::parameter_table(described), {.weights = weights}));
     generate::DecodeBatch batch;
     batch.rows = std::max<int64_t>(1, c.slots);
     batch.length = c.context;
     batch.sources = slot_fields(c, batch.rows);
-    HK_TRY(generate::estimate_decoder(estimator, composition, batch));
-    return estimator.finish();
+    return estimate_token(composition, target, weights, batch);
 }
 
 // Of a fixture: a step with AdamW (a pass, if nothing expects a loss), and a token of each recorded text.
@@ -103,7 +78,11 @@ Result<program::Estimate> estimate_of(const plugin::Registry& registry, const Ke
         const BenchCase* c = find_bench_case(a.bench_case);
         HK_ASSIGN(const auto composition, compose_case(registry, *c, log));
         HK_ASSIGN(const program::Target target, use_device());
-        return a.generate ? token_of(*c, *composition, target, storage) : step_of(*c, *composition, target, storage);
+        if (a.generate) return token_of(*c, *composition, target, storage);
+        return estimate_step(
+            *composition, target,
+            {.rows = c->batch, .context = c->context, .adapters_only = c->lora(), .precision = storage},
+            case_settings());
     }
     if (!a.fixtures.empty()) {
         std::vector<Fixture> fixtures;
