@@ -188,9 +188,11 @@ Result<program::Runtime*> DeviceOnDemand::runtime() {
     return runtime_.get();
 }
 
-int HostError::report() const {
-    return fail(Status(static_cast<Code>(hk_error_code(error)), std::string(view(hk_error_message(error)))));
+Status HostError::status() const {
+    return {static_cast<Code>(hk_error_code(error)), std::string(view(hk_error_message(error)))};
 }
+
+int HostError::report() const { return fail(status()); }
 
 std::vector<hk_string> host_strings(const std::vector<std::string>& from) {
     std::vector<hk_string> all;

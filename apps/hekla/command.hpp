@@ -142,6 +142,7 @@ struct HostError {
     HostError(const HostError&) = delete;
     HostError& operator=(const HostError&) = delete;
     ~HostError() { hk_error_destroy(error); }
+    Status status() const;
     int report() const; // prints it; returns what fail() returns
     hk_error* error;
 };

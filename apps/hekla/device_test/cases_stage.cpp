@@ -20,9 +20,8 @@ namespace {
 constexpr double kShareOfPeak = 0.1, kSecondsToCompile = 4;
 constexpr int64_t kStepsOfCase = 8; // at least, with those that warm up
 
-// That in which a model is trained on such a device; matrix units of a CPU are emulated.
+// That in which a model is trained on such a device.
 program::Storage usual_precision(const program::Runtime& runtime) {
-    if (runtime.device_limits().cpu) return program::Storage::f32;
     for (const program::Storage storage : {program::Storage::bf16, program::Storage::f16})
         if (runtime.device_limits().matrix_unit(storage)) return storage;
     return program::Storage::f32;

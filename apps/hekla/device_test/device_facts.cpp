@@ -3,26 +3,13 @@
 #include "base/number_text.hpp"
 #include "gpu/capabilities.hpp"
 #include "gpu/driver_advice.hpp"
+#include "lab/kernel.hpp"
 #include "program/lowering/half.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 namespace hekla::app {
-namespace {
-
-const char* component_name(gpu::ComponentType type) {
-    switch (type) {
-    case gpu::ComponentType::float16: return "f16";
-    case gpu::ComponentType::bfloat16: return "bf16";
-    case gpu::ComponentType::float32: return "f32";
-    case gpu::ComponentType::other: break;
-    }
-    return "other";
-}
-
-} // namespace
-
 std::string version_text(uint32_t version) {
     return fmt::format("{}.{}.{}", VK_API_VERSION_MAJOR(version), VK_API_VERSION_MINOR(version),
                        VK_API_VERSION_PATCH(version));
@@ -34,8 +21,8 @@ report::Line facts_of(const gpu::Capabilities& c) {
         if (const bool* has = gpu::find_capability(c, bit); has != nullptr && *has) features.push_back(bit);
     for (const gpu::MatrixShape& shape : c.matrix_shapes)
         if (shape.a != gpu::ComponentType::other)
-            shapes.push_back(fmt::format("{}x{}x{} {} {}", shape.m, shape.n, shape.k, component_name(shape.a),
-                                         component_name(shape.result)));
+            shapes.push_back(fmt::format("{}x{}x{} {} {}", shape.m, shape.n, shape.k, lab::component_name(shape.a),
+                                         lab::component_name(shape.result)));
     return {{"name", c.device_name},
             {"driver", c.driver_name},
             {"driver_info", c.driver_info},
@@ -91,6 +78,11 @@ Result<StageOutcome> device_stage(const StageInput& input) {
                     version_text(c.api_version), size_text(c.device_memory_bytes), c.cores,
                     units.empty() ? "none" : fmt::format("{}", fmt::join(units.get<std::vector<std::string>>(), ", ")));
     return outcome;
+}
+
+std::vector<program::Storage> precisions_of(const program::Runtime& runtime) {
+    if (!runtime.device_limits().storage16) return {program::Storage::f32};
+    return {program::Storage::f32, program::Storage::f16, program::Storage::bf16};
 }
 
 Result<std::unique_ptr<program::Runtime>> stage_runtime(const StageInput& input, program::RuntimeOptions options) {

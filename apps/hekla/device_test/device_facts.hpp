@@ -17,6 +17,9 @@ report::Line facts_of(const gpu::Capabilities& device);
 // one can be used.
 Result<StageOutcome> device_stage(const StageInput& input);
 
+// Returns the storages that a model can be trained in on this device.
+std::vector<program::Storage> precisions_of(const program::Runtime& runtime);
+
 // Returns the runtime of a stage, without a message for a CPU.
 Result<std::unique_ptr<program::Runtime>> stage_runtime(const StageInput& input, program::RuntimeOptions options = {});
 

@@ -19,13 +19,10 @@ Result<StageOutcome> fixtures_stage(const StageInput& input) {
     std::ranges::sort(folders);
     HK_ASSIGN(const auto runtime, stage_runtime(input));
     const plugin::Registry registry = scan_plugins(input.globals);
-    std::vector<program::Storage> precisions{program::Storage::f32};
-    if (runtime->device_limits().storage16)
-        precisions.insert(precisions.end(), {program::Storage::f16, program::Storage::bf16});
     StageOutcome outcome;
     std::vector<std::string> texts;
     std::size_t late = 0; // models that were not compared
-    for (const program::Storage precision : precisions) {
+    for (const program::Storage precision : precisions_of(*runtime)) {
         const Bars bars = bars_of(precision);
         std::size_t right = 0;
         report::Line models = report::Line::array();

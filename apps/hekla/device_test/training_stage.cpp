@@ -61,10 +61,7 @@ struct TrainedSteps {
 Result<TrainedSteps> train_until(const Globals& globals, const std::string& recipe, int64_t stop_after) {
     const HostError error;
     HostContext context;
-    const auto failed = [&] {
-        return Status(static_cast<Code>(hk_error_code(error.error)), std::string(view(hk_error_message(error.error))));
-    };
-    if (context.create(globals, error) != kDone) return failed();
+    if (context.create(globals, error) != kDone) return error.status();
     TrainedSteps steps{.stop_after = stop_after};
     hk_train_options options{};
     options.struct_size = sizeof options;
@@ -83,7 +80,7 @@ Result<TrainedSteps> train_until(const Globals& globals, const std::string& reci
     };
     hk_train_result result{};
     result.struct_size = sizeof result;
-    if (hk_train(context.context, &options, &result, error.error) != HK_OK) return failed();
+    if (hk_train(context.context, &options, &result, error.error) != HK_OK) return error.status();
     return steps;
 }
 
@@ -131,11 +128,10 @@ Result<report::Line> compare_runs(const StageInput& input, program::Storage prec
 Result<StageOutcome> training_stage(const StageInput& input) {
     const auto begin = std::chrono::steady_clock::now();
     HK_TRY(write_file_atomically(input.folder / "text.txt", text_of_words()));
-    std::vector<program::Storage> precisions{program::Storage::f32};
+    std::vector<program::Storage> precisions;
     {
         HK_ASSIGN(const auto runtime, stage_runtime(input));
-        if (runtime->device_limits().storage16)
-            precisions.insert(precisions.end(), {program::Storage::f16, program::Storage::bf16});
+        precisions = precisions_of(*runtime);
     }
     StageOutcome outcome;
     std::vector<std::string> names;

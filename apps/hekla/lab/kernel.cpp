@@ -14,7 +14,10 @@
 
 namespace hekla::lab {
 
-bool has_kernel(const std::string& name) { return gpu::Shader::find(embedded::lab(), name).ok(); }
+bool has_kernel(const std::string& name) {
+    const auto kernels = embedded::lab();
+    return std::ranges::find(kernels, name, &gpu::EmbeddedShader::name) != kernels.end();
+}
 
 Result<program::Dispatch> dispatch_of(const std::string& name, std::vector<uint32_t> constants) {
     HK_ASSIGN(const gpu::Shader shader, gpu::Shader::find(embedded::lab(), name));
@@ -115,6 +118,16 @@ Result<double> peak_of(const Input& input, program::Storage factors) {
             known != (*units)["peak_flops"].end())
             return known->get<double>();
     return program::peak_flops(input.runtime, factors);
+}
+
+const char* component_name(gpu::ComponentType type) {
+    switch (type) {
+    case gpu::ComponentType::float16: return "f16";
+    case gpu::ComponentType::bfloat16: return "bf16";
+    case gpu::ComponentType::float32: return "f32";
+    case gpu::ComponentType::other: break;
+    }
+    return "other";
 }
 
 double rounded(double value) {

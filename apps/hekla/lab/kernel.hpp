@@ -1,6 +1,7 @@
 // What the stages of the lab share: its kernels, inputs whose results are known, and times.
 #pragma once
 
+#include "gpu/capabilities.hpp"
 #include "lab/lab.hpp"
 #include "program/lowering/dispatch.hpp"
 #include "program/tuning_bench.hpp"
@@ -52,6 +53,8 @@ std::string compare_product(const Product& product, std::span<const std::byte> a
 // Returns the speed of the stage units in operations per second: of matrix units for factors in this storage, or of
 // float32; measured now if the report does not have it.
 Result<double> peak_of(const Input& input, program::Storage factors);
+
+const char* component_name(gpu::ComponentType type); // as in reports: "f16", "bf16", "f32", "other"
 
 // Rounds to four digits, for reports.
 double rounded(double value);

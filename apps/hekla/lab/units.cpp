@@ -1,7 +1,6 @@
 #include "gpu/capabilities.hpp"
 #include "lab/kernel.hpp"
 #include "program/lowering/half.hpp"
-#include "program/peak.hpp"
 #include "program/program_bench.hpp"
 #include "program/runtime.hpp"
 
@@ -130,13 +129,6 @@ Loop half_loop(program::Runtime& runtime) {
     return loop;
 }
 
-const char* name_of(gpu::ComponentType type) {
-    return type == gpu::ComponentType::float16    ? "f16"
-           : type == gpu::ComponentType::bfloat16 ? "bf16"
-           : type == gpu::ComponentType::float32  ? "f32"
-                                                  : "other";
-}
-
 } // namespace
 
 Result<report::Outcome> units(const Input& input) {
@@ -156,7 +148,7 @@ Result<report::Outcome> units(const Input& input) {
         outcome.result["pairs_of_f16_flops"] = rounded(half.flops_per_second);
     }
     for (const gpu::MatrixShape& shape : device.matrix_shapes) {
-        const std::string type = name_of(shape.a), sums = name_of(shape.result);
+        const std::string type = component_name(shape.a), sums = component_name(shape.result);
         const std::string kernel = fmt::format("unit.{}_{}", type, sums);
         if (shape.a != shape.b || shape.c != shape.result || !has_kernel(kernel)) continue;
         const std::string text = fmt::format("{}x{}x{}", shape.m, shape.n, shape.k);

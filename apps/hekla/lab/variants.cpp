@@ -21,6 +21,14 @@ struct Variant {
     uint32_t rows_of_tiles = 1; // of a super-tile
 };
 
+// A product that takes kMeasured at this speed, of whole tiles.
+Product whole_tiles(const program::Limits& limits, const Product& asked, double flops_per_second) {
+    Product p = shortened(asked, flops_per_second, 256);
+    const int64_t side = tile_side(limits);
+    for (int64_t* size : {&p.m, &p.n}) *size = std::max(side, *size / side * side);
+    return p;
+}
+
 bool has_gelu(const Variant& variant) { return variant.kernel.starts_with("gelu"); }
 
 double gelu(double x) {
@@ -74,9 +82,7 @@ Result<program::Lowering> lower_variant(program::Runtime& runtime, const Product
 Result<double> probed_variant_speed(program::Runtime& runtime, const Product& asked, const Variant& variant,
                                     double peak) {
     HK_TRY(warm_up(runtime));
-    Product p = shortened(asked, peak / 64, 256);
-    const int64_t side = tile_side(runtime.device_limits());
-    for (int64_t* size : {&p.m, &p.n}) *size = std::max(side, *size / side * side);
+    const Product p = whole_tiles(runtime.device_limits(), asked, peak / 64);
     HK_ASSIGN(const auto bench, make_bench(runtime));
     HK_TRY(bench->upload("a", random_numbers(p.m * p.k, program::Storage::f16, 1)));
     HK_TRY(bench->upload("b", random_numbers(p.k * p.n, program::Storage::f16, 2)));
@@ -92,9 +98,8 @@ Result<report::Line> compare_variants(const Input& input, const Product& asked, 
     program::Runtime& runtime = input.runtime;
     HK_ASSIGN(const double peak, peak_of(input, program::Storage::f16));
     HK_ASSIGN(const double probed, probed_variant_speed(runtime, asked, variants.front(), peak));
-    Product p = shortened(asked, probed > 0 ? std::min(peak, 4 * probed) : peak, 256);
-    const int64_t side = tile_side(runtime.device_limits());
-    for (int64_t* size : {&p.m, &p.n}) *size = std::max(side, *size / side * side);
+    const program::Limits& limits = runtime.device_limits();
+    const Product p = whole_tiles(limits, asked, probed > 0 ? std::min(peak, 4 * probed) : peak);
     const std::vector<std::byte> a = random_numbers(p.m * p.k, program::Storage::f16, 1),
                                  b = random_numbers(p.k * p.n, program::Storage::f16, 2);
     HK_TRY(warm_up(runtime));
@@ -107,7 +112,7 @@ Result<report::Line> compare_variants(const Input& input, const Product& asked, 
     std::vector<Running> running;
     report::Line rows = report::Line::array();
     for (const Variant& variant : variants) {
-        if (p.m / side % variant.rows_of_tiles != 0) continue;
+        if (p.m / tile_side(limits) % variant.rows_of_tiles != 0) continue;
         HK_ASSIGN(auto bench, make_bench(runtime));
         HK_TRY(bench->upload("a", a));
         HK_TRY(bench->upload("b", b));
