@@ -128,32 +128,24 @@ CLI::Option* add_dtype(CLI::App& parser, std::string& dtype, const char* about) 
 // The verbs of which doctor was made.
 void add_old_names(CLI::App& app, const Globals& globals, Verbs& verbs) {
     const auto a = std::make_shared<DoctorArguments>();
-    const auto add = [&](const char* name, const char* about) {
+    const auto add = [&](const char* name, const char* about, bool DoctorArguments::*mode) {
         CLI::App* parser = app.add_subcommand(name, about)->group("");
         parser->add_flag("--json", a->json, "print JSON");
+        verbs.push_back({parser, [&globals, a, mode] {
+                             (*a).*mode = true;
+                             return run_doctor(globals, *a);
+                         }});
         return parser;
     };
-    CLI::App* devices = add("devices", "The same as: hekla doctor --list");
-    verbs.push_back({devices, [&globals, a] {
-                         a->list = true;
-                         return run_doctor(globals, *a);
-                     }});
-    CLI::App* verify = add("verify", "The same as: hekla doctor --test");
+    add("devices", "The same as: hekla doctor --list", &DoctorArguments::list);
+    CLI::App* verify = add("verify", "The same as: hekla doctor --test", &DoctorArguments::test);
     verify->add_option("folders", a->what, "fixture folders")->required();
     add_dtype(*verify, a->dtype, "precision of the training step");
     add_verify_options(*verify, a->verify);
-    verbs.push_back({verify, [&globals, a] {
-                         a->test = true;
-                         return run_doctor(globals, *a);
-                     }});
-    CLI::App* kernels = add("kernels", "The same as: hekla doctor --kernels");
+    CLI::App* kernels = add("kernels", "The same as: hekla doctor --kernels", &DoctorArguments::kernels);
     kernels->add_option("recipe", a->what, "recipe and overrides");
     add_dtype(*kernels, a->dtype, "storage of the matrices");
     add_kernels_options(*kernels, a->listed);
-    verbs.push_back({kernels, [&globals, a] {
-                         a->kernels = true;
-                         return run_doctor(globals, *a);
-                     }});
 }
 
 } // namespace
