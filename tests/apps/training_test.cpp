@@ -74,7 +74,7 @@ TEST_CASE("doctor examines the machine, lists its devices and compares fixtures,
         CHECK(has(succeed(place.run(words)).out, "1 of 1 pass"));
     const std::string kernels = succeed(place.run({"doctor", "--kernels", "--case", "shakespeare-char-cpu"})).out;
     CHECK(place.run({"kernels", "--case", "shakespeare-char-cpu"}).out == kernels);
-    for (const std::vector<std::string>& words : {std::vector<std::string>{"doctor", "--test"},
+    for (const std::vector<std::string>& words : {std::vector<std::string>{"doctor", "--test", "--reference"},
                                                   {"doctor", fixture},
                                                   {"doctor", "--bisect"},
                                                   {"doctor", "--list", "--test", fixture},
