@@ -5,6 +5,7 @@
 
 #include "base/json.hpp"
 #include "base/nearest_name.hpp"
+#include "base/path_text.hpp"
 #include "infer/adapters/read_adapter.hpp"
 #include "infer/adapters/separated_tie.hpp"
 #include "infer/open/base_model.hpp"
@@ -24,7 +25,7 @@ using nlohmann::json;
 Status open_folders(const plugin::Registry& registry, const fs::path& adapter, const fs::path& body, AdaptedModel& m) {
     if (m.foreign) {
         const fs::path named =
-            fs::path(m.foreign->base).is_absolute() ? fs::path(m.foreign->base) : adapter / m.foreign->base;
+            path_of(m.foreign->base).is_absolute() ? path_of(m.foreign->base) : adapter / m.foreign->base;
         std::error_code problem;
         if (body.empty() && (m.foreign->base.empty() || !fs::is_directory(named, problem)))
             return not_found(fmt::format("{}: its body \"{}\" is not a folder here: name the body's folder with --body",

@@ -2,6 +2,7 @@
 
 #include "base/file.hpp"
 #include "base/json.hpp"
+#include "base/path_text.hpp"
 #include "base/sha256.hpp"
 
 #include <fmt/format.h>
@@ -13,7 +14,7 @@ namespace fs = std::filesystem;
 
 bool InstalledPlugins::holds(const plugin::Manifest& manifest) const {
     std::error_code problem;
-    return fs::equivalent(fs::path(manifest.file).parent_path(), folder_, problem) && !problem;
+    return fs::equivalent(path_of(manifest.file).parent_path(), folder_, problem) && !problem;
 }
 
 Result<fs::path> InstalledPlugins::put(const plugin::Manifest& manifest) {
@@ -23,17 +24,17 @@ Result<fs::path> InstalledPlugins::put(const plugin::Manifest& manifest) {
         return unsupported(
             fmt::format("{}: the name \"{}\" of the plugin cannot be the name of a file", manifest.file, name));
     // Read once: another process may change or shorten the file meanwhile.
-    HK_ASSIGN(const std::string library, read_file(fs::path(manifest.library)));
+    HK_ASSIGN(const std::string library, read_file(path_of(manifest.library)));
     const std::string hash = sha256_hex(library);
     if (!manifest.sha256.empty() && hash != manifest.sha256)
         return corrupt(fmt::format("{}: its sha256 is {}, and {} has {}: build the plugin again", manifest.library,
                                    hash, manifest.file, manifest.sha256));
-    HK_ASSIGN(const std::string content, read_file(fs::path(manifest.file)));
+    HK_ASSIGN(const std::string content, read_file(path_of(manifest.file)));
     nlohmann::ordered_json copy;
     try {
         copy = nlohmann::ordered_json::parse(content);
     } catch (const nlohmann::json::exception& e) { return corrupt(fmt::format("{}: {}", manifest.file, e.what())); }
-    const fs::path extension = fs::path(manifest.library).extension();
+    const fs::path extension = path_of(manifest.library).extension();
     const std::string file = fmt::format("{}-{}{}", name, hash.substr(0, kDigits), extension.string());
     copy["library"] = file;
     copy["sha256"] = hash;
@@ -61,9 +62,9 @@ Result<fs::path> InstalledPlugins::put(const plugin::Manifest& manifest) {
 
 Status InstalledPlugins::remove(const plugin::Manifest& manifest) {
     std::error_code problem;
-    if (!fs::remove(fs::path(manifest.file), problem))
+    if (!fs::remove(path_of(manifest.file), problem))
         return io_error(fmt::format("{}: cannot be deleted: {}", manifest.file, problem.message()));
-    if (!fs::remove(fs::path(manifest.library), problem) && problem)
+    if (!fs::remove(path_of(manifest.library), problem) && problem)
         return io_error(fmt::format("{}: cannot be deleted: {}", manifest.library, problem.message()));
     return {};
 }

@@ -3,6 +3,7 @@
 #include "base/file.hpp"
 #include "base/json.hpp"
 #include "base/nearest_name.hpp"
+#include "base/path_text.hpp"
 #include "base/read_only_arena.hpp"
 #include "base/sha256.hpp"
 #include "base/shell_word.hpp"
@@ -81,7 +82,7 @@ bool is_url(std::string_view archive) {
 
 // Returns the name under which `curl -O` saves what a URL has, as a word that is not an option.
 std::string saved_name(const std::string& url) {
-    const std::string name = fs::path(url.substr(0, url.find_first_of("?#"))).filename().string();
+    const std::string name = path_of(url.substr(0, url.find_first_of("?#"))).filename().string();
     return name.starts_with('-') ? "./" + name : name;
 }
 

@@ -1,6 +1,7 @@
 #include "scaling_ladder.hpp"
 
 #include "base/file.hpp"
+#include "base/path_text.hpp"
 #include "base/toml.hpp"
 
 #include <algorithm>
@@ -78,7 +79,7 @@ Result<Ladder> read_ladder(const std::string& file) {
     table.expect({"recipe", "dir", "tokens", "repeat_data", "size", "target"});
     Ladder ladder;
     ladder.file = file;
-    ladder.recipe = (fs::path(file).parent_path() / required_text(table, "recipe")).string();
+    ladder.recipe = (path_of(file).parent_path() / required_text(table, "recipe")).string();
     ladder.folder = required_text(table, "dir");
     table.read("repeat_data", ladder.repeat_data);
     const std::vector<int64_t> tokens = read_tokens(table);

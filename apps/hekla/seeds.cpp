@@ -2,6 +2,7 @@
 
 #include "base/file.hpp"
 #include "base/json.hpp"
+#include "base/path_text.hpp"
 #include "train/recipe/recipe_file.hpp"
 
 #include <algorithm>
@@ -19,7 +20,7 @@ Result<std::vector<SeedRun>> seed_runs(const std::string& recipe, const std::vec
     for (int64_t i = 0; i < count; ++i) {
         SeedRun run;
         run.seed = read.train.seed + i;
-        run.folder = (std::filesystem::path(read.output.dir) / fmt::format("seed-{}", run.seed)).string();
+        run.folder = (path_of(read.output.dir) / fmt::format("seed-{}", run.seed)).string();
         run.overrides = overrides;
         run.overrides.push_back(fmt::format("train.seed={}", run.seed));
         run.overrides.push_back("output.dir=" + nlohmann::json(run.folder).dump());
@@ -29,7 +30,7 @@ Result<std::vector<SeedRun>> seed_runs(const std::string& recipe, const std::vec
 }
 
 Result<Scores> logged_scores(const std::string& folder, bool best) {
-    const std::string file = (std::filesystem::path(folder) / "train_log.jsonl").string();
+    const std::string file = (path_of(folder) / "train_log.jsonl").string();
     HK_ASSIGN(const std::string text, read_file(file));
     std::istringstream lines(text);
     Scores scores;

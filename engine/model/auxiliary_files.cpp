@@ -1,6 +1,7 @@
 #include "model/auxiliary_files.hpp"
 
 #include "base/json.hpp"
+#include "base/path_text.hpp"
 
 #include <algorithm>
 #include <array>
@@ -80,7 +81,7 @@ bool is_sentencepiece(std::string_view content) {
 
 // Returns what the content should have been; empty if it is correct.
 std::string expected_instead(const std::string& name, std::string_view content) {
-    const fs::path extension = fs::path(name).extension();
+    const fs::path extension = path_of(name).extension();
     if (extension == ".json") {
         const Result<nlohmann::json> json = parse_json_object(content, "JSON");
         return json.ok() ? "" : fmt::format("a JSON object ({})", json.message());

@@ -1,5 +1,6 @@
 #include "text/chat_template.hpp"
 
+#include "base/path_text.hpp"
 #include "base/trimmed.hpp"
 #include "text/files/json_file.hpp"
 #include "text/text_encoder.hpp"
@@ -200,7 +201,7 @@ Result<std::optional<ChatTemplateSource>> find_chat_template(const FilePlace& fo
 Result<ChatTemplate> chat_template_of(const std::string& name_or_file) {
     const std::vector<std::string_view> names = ChatTemplate::names();
     if (std::ranges::find(names, name_or_file) != names.end()) return ChatTemplate::named(name_or_file);
-    if (const FilePlace file{std::filesystem::path(name_or_file)}; file.is_file()) {
+    if (const FilePlace file{path_of(name_or_file)}; file.is_file()) {
         HK_ASSIGN(std::string text, file.read());
         return ChatTemplate::parse(std::move(text), name_or_file);
     }

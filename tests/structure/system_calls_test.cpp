@@ -38,8 +38,8 @@ bool is_allowed(const std::string& name, const std::string& what) {
     return false;
 }
 
-// Returns the headers of the system that a text includes, and its calls that open files in text mode or change the
-// environment, as "3: unistd.h".
+// Returns the headers of the system that a text includes, its calls that open files in text mode or change the
+// environment, and paths that it makes of texts without path_of(), as "3: unistd.h".
 std::vector<std::string> system_uses(const std::string& name, const std::string& text) {
     static const std::regex kHeader(
         R"(^\s*#\s*include\s*<((sys|net|netinet|arpa|linux|asm|bits)/.*|(unistd|fcntl|dlfcn|poll|spawn|pthread|)"
@@ -47,6 +47,7 @@ std::vector<std::string> system_uses(const std::string& name, const std::string&
         R"(locale|errno|features|windows|stdio_ext)\.h|csignal|cerrno|fstream)>)");
     static const std::regex kCall(R"((?:^|[^\w.>])(?:std::|::)?(fopen|fdopen|freopen|popen|setenv|putenv|unsetenv|)"
                                   R"(mkstemp|mkdtemp|mkostemp|getpid|fork|execv|system)\()");
+    static const std::regex kPath(R"((?:std::filesystem|fs)::(path\()(?!\)))"); // of a text in the system's encoding
     static const std::regex kText(R"("(\\.|[^"\\])*")");
     std::vector<std::string> found;
     std::istringstream lines(text);
@@ -55,7 +56,7 @@ std::vector<std::string> system_uses(const std::string& name, const std::string&
         ++number;
         const std::string code = std::regex_replace(line.substr(0, line.find("//")), kText, "");
         std::smatch match;
-        for (const std::regex* pattern : {&kHeader, &kCall})
+        for (const std::regex* pattern : {&kHeader, &kCall, &kPath})
             if (std::regex_search(code, match, *pattern) && !is_allowed(name, match[1]))
                 found.push_back(fmt::format("{}:{}: {}", name, number, match[1].str()));
     }
@@ -65,14 +66,16 @@ std::vector<std::string> system_uses(const std::string& name, const std::string&
 } // namespace
 
 TEST_CASE("planted system calls are detected, and standard headers are not") {
-    for (const char* line : {"#include <unistd.h>", "#  include <sys/stat.h>", "#include <csignal>",
-                             "#include <fstream>", "#include <cerrno>", "#include <elf.h>", "#include <stdio_ext.h>",
-                             "    std::FILE* file = std::fopen(path, \"w\");", "::setenv(\"A\", \"b\", 1);",
-                             "int child = fork();", "if (::getpid() == 1) return;"})
+    for (const char* line :
+         {"#include <unistd.h>", "#  include <sys/stat.h>", "#include <csignal>", "#include <fstream>",
+          "#include <cerrno>", "#include <elf.h>", "#include <stdio_ext.h>",
+          "    std::FILE* file = std::fopen(path, \"w\");", "::setenv(\"A\", \"b\", 1);", "int child = fork();",
+          "if (::getpid() == 1) return;", "return fs::path(name) / other;", "open(std::filesystem::path(a.name));"})
         CHECK_MESSAGE(system_uses("engine/gpu/a.cpp", line).size() == 1, line);
-    for (const char* line : {"#include <string>", "#include \"base/system_file.hpp\"", "#include <cfenv>",
-                             "// like fopen(path)", "zip_fopen(a)", "text(\"before fork()\");",
-                             "#include <vulkan/vulkan.h>", "mode.fork();", "#include <system_error>"})
+    for (const char* line :
+         {"#include <string>", "#include \"base/system_file.hpp\"", "#include <cfenv>", "// like fopen(path)",
+          "zip_fopen(a)", "text(\"before fork()\");", "#include <vulkan/vulkan.h>", "mode.fork();",
+          "#include <system_error>", "return fs::path();", "fs::path(\".\")", "fs::path path_of(name);"})
         CHECK_MESSAGE(system_uses("engine/gpu/a.cpp", line).empty(), line);
     CHECK(system_uses("apps/hekla/main.cpp", "#include <csignal>") ==
           std::vector<std::string>{"apps/hekla/main.cpp:1: csignal"});

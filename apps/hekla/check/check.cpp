@@ -3,6 +3,7 @@
 #include "base/child_process.hpp"
 #include "base/json.hpp"
 #include "base/nearest_name.hpp"
+#include "base/path_text.hpp"
 #include "base/run_child.hpp"
 #include "base/shell_word.hpp"
 #include "base/temporary_folder.hpp"
@@ -226,7 +227,7 @@ bool asked_for(const std::vector<std::string>& only, std::string_view name) {
 
 // The folder of the plugin and those of the others.
 std::vector<fs::path> folders_of(const plugin::Manifest& manifest, const CheckOptions& options) {
-    std::vector<fs::path> folders{fs::path(manifest.file).parent_path()};
+    std::vector<fs::path> folders{path_of(manifest.file).parent_path()};
     folders.insert(folders.end(), options.folders.begin(), options.folders.end());
     return folders;
 }

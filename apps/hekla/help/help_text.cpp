@@ -1,6 +1,7 @@
 #include "help/help_text.hpp"
 
 #include "base/installed_path.hpp"
+#include "base/path_text.hpp"
 
 #include <algorithm>
 #include <filesystem>
@@ -105,7 +106,7 @@ std::string help_text(const CommandInfo& command) {
 
 std::string first_steps_text() {
     const std::string recipes = installed_path("apps/recipes"), documents = installed_path("docs");
-    const bool installed = fs::path(recipes).is_absolute(); // the quickstart's own text is that of a checkout
+    const bool installed = path_of(recipes).is_absolute(); // the quickstart's own text is that of a checkout
     return "Hekla " HEKLA_VERSION " trains and runs transformers on any Vulkan device.\n\n"
            "  hekla train RECIPE                   train a model from a recipe\n"
            "  hekla generate MODEL --prompt TEXT   write text with a model\n"

@@ -1,5 +1,6 @@
 // hekla convert: writes a model as a Hugging Face folder or as GGUF.
 #include "base/json.hpp"
+#include "base/path_text.hpp"
 #include "command.hpp"
 #include "gguf_model.hpp"
 #include "model/folder.hpp"
@@ -92,7 +93,7 @@ Status write_folder(const StoredModel& m, const ConvertArguments& a, std::option
     HK_ASSIGN(const std::optional<plugin::Record> record, plugin::read_record(m.folder.path()));
     if (record) contents.texts = plugin::record_files(*record);
     // Cleans up after a conversion that was killed.
-    const fs::path target = fs::path(a.to).lexically_normal();
+    const fs::path target = path_of(a.to).lexically_normal();
     const fs::path named = target.has_filename() ? target : target.parent_path(); // "out/" is the folder "out"
     model::recover_folders(named.has_parent_path() ? named.parent_path() : fs::path("."), named.filename().string());
     return model::save_folder(a.to, contents);
@@ -100,7 +101,7 @@ Status write_folder(const StoredModel& m, const ConvertArguments& a, std::option
 
 Status convert(const Globals& globals, const ConvertArguments& a, std::string& summary) {
     std::error_code problem;
-    const bool gguf = a.format == "gguf" || (a.format.empty() && fs::path(a.to).extension() == ".gguf");
+    const bool gguf = a.format == "gguf" || (a.format.empty() && path_of(a.to).extension() == ".gguf");
     if (fs::exists(a.to, problem) && (gguf || !fs::is_empty(a.to, problem)))
         return failed_precondition(fmt::format("{}: exists; choose another name", a.to));
     std::optional<model::DType> asked;

@@ -1,5 +1,6 @@
 // hekla eval: scores of trained models, through hekla.h as any host would. Tasks are in eval_tasks.cpp.
 #include "adapter_option.hpp"
+#include "base/path_text.hpp"
 #include "command.hpp"
 #include "correctness.hpp"
 #include "output.hpp"
@@ -106,7 +107,7 @@ Status write_report(const Globals& globals, const EvalArguments& a, const std::s
     page.title = recipe.output.dir;
     page.data = a.test ? "test data" : "validation data";
     if (a.adapters.empty())
-        page.log_file = (std::filesystem::path(recipe.output.dir) / "train_log.jsonl").string();
+        page.log_file = (path_of(recipe.output.dir) / "train_log.jsonl").string();
     else
         page.title = fmt::format("{} with {}", a.recipe, fmt::join(a.adapters, ", "));
     page.scores = result.scores;

@@ -3,6 +3,7 @@
 #include "base/file.hpp"
 #include "base/installed_path.hpp"
 #include "base/interrupts.hpp"
+#include "base/path_text.hpp"
 #include "base/stopwatch.hpp"
 #include "harness/results.hpp"
 #include "harness/task_file.hpp"
@@ -83,7 +84,7 @@ int list_tasks(const TaskArguments& a) {
 
 // Returns a name for a file from a path: the last part that has a name.
 std::string short_name(const std::string& path) {
-    const fs::path whole = fs::path(path).lexically_normal();
+    const fs::path whole = path_of(path).lexically_normal();
     const std::string last = whole.has_filename() ? whole.filename().string() : whole.parent_path().filename().string();
     return is_plain_file_name(last) ? last : "model";
 }
@@ -148,7 +149,7 @@ public:
             if (problem) return io_error(fmt::format("{}: {}", a_.output, problem.message()));
         }
         HK_ASSIGN(const ordered_json all, evaluate_all(names_of(a_.models)));
-        if (!a_.output.empty()) HK_TRY(write_file_atomically(fs::path(a_.output) / "report.html", tasks_page(models_)));
+        if (!a_.output.empty()) HK_TRY(write_file_atomically(path_of(a_.output) / "report.html", tasks_page(models_)));
         const std::string text = a_.models.size() == 1 ? json_line(all.front()) : json_line({{"models", all}});
         print_foreign(a_.json ? text + "\n" : score_table(models_));
         return kDone;

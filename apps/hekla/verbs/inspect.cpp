@@ -287,7 +287,7 @@ Result<std::string> show_folder(const Globals& globals, const InspectArguments& 
         return show_graph(globals, a, differentiated, differentiated, a.path, false);
     }
     if (fs::exists(folder / model::kManifestName, problem) ||
-        fs::path(folder / "").parent_path().filename().string().starts_with("checkpoint-"))
+        (folder / "").parent_path().filename().string().starts_with("checkpoint-"))
         return show_checkpoint(a);
     HK_ASSIGN(const std::vector<int64_t> steps, model::list_checkpoints(folder));
     if (!steps.empty() || fs::exists(folder / "train_log.jsonl", problem)) return show_run(a, steps, damaged);

@@ -9,6 +9,7 @@
 #include "base/interrupts.hpp"
 #include "base/json.hpp"
 #include "base/number_text.hpp"
+#include "base/path_text.hpp"
 #include "base/run_child.hpp"
 #include "base/shell_word.hpp"
 #include "check/check.hpp"
@@ -108,7 +109,7 @@ private:
         if (fs::exists(folder_ / "CMakeLists.txt", problem))
             return fmt::format("{{ test -f build/Makefile || test -f build/build.ninja || cmake -S . -B build "
                                "-DCMAKE_PREFIX_PATH={}; }} && cmake --build build",
-                               shell_word(fs::path(program_.front()).parent_path().parent_path().string()));
+                               shell_word(path_of(program_.front()).parent_path().parent_path().string()));
         if (fs::exists(folder_ / "build.sh", problem)) return std::string("sh build.sh");
         if (fs::exists(folder_ / "Makefile", problem)) return std::string("make");
         return not_found(

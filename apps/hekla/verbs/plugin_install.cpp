@@ -7,6 +7,7 @@
 
 #include "base/file.hpp"
 #include "base/interrupts.hpp"
+#include "base/path_text.hpp"
 #include "base/read_only_arena.hpp"
 #include "base/sha256.hpp"
 #include "check/check.hpp"
@@ -30,7 +31,7 @@ struct InstallArguments {
 };
 
 fs::path folder_or_users(const std::string& given) {
-    return given.empty() ? Globals::user_plugin_folder() : fs::path(given);
+    return given.empty() ? Globals::user_plugin_folder() : path_of(given);
 }
 
 // Returns all plugins, of which those of this folder, which need not exist, come first.
@@ -225,7 +226,7 @@ int run_uninstall(const Globals& globals, const std::string& name, const std::st
         return fail(fmt::format("no plugin '{}' is installed in {}: see hekla plugin list", name, folder.string()));
     if (!there.holds(*manifest))
         return fail(fmt::format("plugin '{}' is not installed in {}, but in {}", name, folder.string(),
-                                fs::path(manifest->file).parent_path().string()));
+                                path_of(manifest->file).parent_path().string()));
     std::vector<std::string> needed_by;
     for (const plugin::Manifest& other : registry.manifests())
         if (std::ranges::find(other.needs, name, &plugin::Need::plugin) != other.needs.end())
@@ -243,7 +244,7 @@ int run_index(const std::string& folder, const std::string& output) {
     watch_interrupts(kStoppedEarly);
     const Result<nlohmann::ordered_json> index = make_index(folder, interrupted);
     if (!index.ok()) return fail(index.status());
-    const fs::path file = output.empty() ? fs::path(folder) / "index.json" : fs::path(output);
+    const fs::path file = output.empty() ? path_of(folder) / "index.json" : path_of(output);
     const Status written = write_file_atomically(file, index->dump(2) + "\n");
     if (!written.ok()) return fail(written);
     fmt::print("{}: {} archives\n", file.string(), index->at("plugins").size());

@@ -3,6 +3,7 @@
 
 #include "base/file.hpp"
 #include "base/own_program.hpp"
+#include "base/path_text.hpp"
 #include "plugin/trace/trace.hpp"
 
 #include <cstdio>
@@ -49,7 +50,7 @@ int run_trace(const Globals& globals, const TraceArguments& a) {
 Status begin_trace(const Globals& globals) {
     if (globals.trace.empty()) return {};
     return plugin::start_trace(
-        {.file = globals.trace == "-" ? fs::path() : fs::path(globals.trace), .json = globals.trace_json});
+        {.file = globals.trace == "-" ? fs::path() : path_of(globals.trace), .json = globals.trace_json});
 }
 
 int end_trace(const Globals& globals, int status) {

@@ -9,6 +9,7 @@
 #include "base/hash.hpp"
 #include "base/interrupts.hpp"
 #include "base/number_text.hpp"
+#include "base/path_text.hpp"
 #include "train/recipe/recipe_adapters.hpp"
 #include "train/recipe/recipe_file.hpp"
 #include "train/run/resume_check.hpp"
@@ -93,7 +94,7 @@ public:
         std::string name = fmt::format("round-{:02}", round);
         if (kind == TicketKind::random_mask) name += "-random-mask";
         if (kind == TicketKind::random_init) name += "-random-init";
-        return fs::path(run_.folder) / name;
+        return path_of(run_.folder) / name;
     }
 
     // Trains all rounds that are not finished. Returns kDone, or what a training returned.
@@ -134,7 +135,7 @@ private:
         std::vector<std::string> all = run_.overrides;
         all.push_back(assignment("output.dir", folder(round, kind).string()));
         if (recipe_.data.cache.empty())
-            all.push_back(assignment("data.cache", (fs::path(recipe_.output.dir) / "cache").string()));
+            all.push_back(assignment("data.cache", (path_of(recipe_.output.dir) / "cache").string()));
         if (round == 0) return all;
         all.push_back(assignment("prune.from_mask", (folder(round, kind) / train::kMaskFile).string()));
         const std::string rewound = p.rewind_step > 0 ? folder(0).string() : "";
@@ -243,14 +244,14 @@ int run_prune(const Globals& globals, const PruneArguments& a) {
     if (const Status same = check_same(recipe.output.dir, recipe, globals.log()); !same.ok()) return fail(same);
 
     train::Recipe first = recipe; // of the first run, whose tokenizer is used if it has one
-    first.output.dir = (fs::path(runs[0].folder) / "round-00").string();
+    first.output.dir = (path_of(runs[0].folder) / "round-00").string();
     const plugin::Registry registry = scan_plugins(globals);
     train::TrainerEvents events;
     events.stop = [] { return interrupted(); };
     const Result<WeightMask> dense = train::TrainingRun::prunable(first, registry, globals.log(), events);
     if (!dense.ok()) return fail(dense.status());
     if (const Status written =
-            write_file_atomically(fs::path(recipe.output.dir) / "recipe.toml", train::write_recipe(recipe));
+            write_file_atomically(path_of(recipe.output.dir) / "recipe.toml", train::write_recipe(recipe));
         !written.ok())
         return fail(written);
 

@@ -1,6 +1,7 @@
 // hekla replay: repeats one step of a run bit for bit and shows what was wrong in it.
 #include "base/file.hpp"
 #include "base/json.hpp"
+#include "base/path_text.hpp"
 #include "command.hpp"
 #include "described.hpp"
 #include "logged_steps.hpp"
@@ -164,11 +165,10 @@ Result<int> replay(const Globals& globals, const ReplayArguments& a) {
         std::error_code problem;
         fs::create_directories(a.output, problem);
         if (problem) return io_error(fmt::format("{}: the folder cannot be made: {}", a.output, problem.message()));
-        HK_TRY(write_file_atomically(fs::path(a.output) / "batch.txt", text));
-        HK_TRY(
-            write_file_atomically(fs::path(a.output) / "batch.json", json_line(batch_json(replayed.batches)) + "\n"));
-        HK_TRY(save_gradients(fs::path(a.output) / "gradients.safetensors", replayed, trainer->store()));
-        HK_TRY(write_file_atomically(fs::path(a.output) / "replay.json", j.dump(1) + "\n"));
+        HK_TRY(write_file_atomically(path_of(a.output) / "batch.txt", text));
+        HK_TRY(write_file_atomically(path_of(a.output) / "batch.json", json_line(batch_json(replayed.batches)) + "\n"));
+        HK_TRY(save_gradients(path_of(a.output) / "gradients.safetensors", replayed, trainer->store()));
+        HK_TRY(write_file_atomically(path_of(a.output) / "replay.json", j.dump(1) + "\n"));
     }
     if (a.json) {
         std::printf("%s\n", json_line(j).c_str());

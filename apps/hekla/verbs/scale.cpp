@@ -11,6 +11,7 @@
 #include "base/interrupts.hpp"
 #include "base/json.hpp"
 #include "base/number_text.hpp"
+#include "base/path_text.hpp"
 #include "hekla/plan.h"
 #include "scaling/fit_json.hpp"
 #include "train/recipe/recipe_file.hpp"
@@ -88,7 +89,7 @@ int run_fit(const FitArguments& a) {
     if (a.until_flops > 0.0)
         for (Point& p : points.value()) p.held_out = p.held_out || p.known_flops() >= a.until_flops;
     watch_interrupts(kStoppedEarly);
-    const fs::path folder = !a.output.empty() ? fs::path(a.output) : file.has_parent_path() ? file.parent_path() : ".";
+    const fs::path folder = !a.output.empty() ? path_of(a.output) : file.has_parent_path() ? file.parent_path() : ".";
     const Result<ScalingReport> report =
         fit_points(points.value(), a, folder, fmt::format("Scaling law: {}", a.points));
     if (!report.ok()) return fail(report.status().with_context(file.string()));

@@ -5,6 +5,7 @@
 #include "verbs/eval_tasks.hpp"
 
 #include "base/file.hpp"
+#include "base/path_text.hpp"
 
 #include <cstdio>
 #include <filesystem>
@@ -48,7 +49,7 @@ Result<int> run_table(const Globals& globals, const TableArguments& a) {
     for (const Point& point : points) names.push_back(point.name);
     HK_ASSIGN(std::vector<EvaluatedModel> models, evaluate_on_tasks(globals, tasks, names));
     const ScalingScores scores(std::move(points), std::move(models));
-    const fs::path folder = a.tasks.output.empty() ? file.parent_path() : fs::path(a.tasks.output);
+    const fs::path folder = a.tasks.output.empty() ? file.parent_path() : path_of(a.tasks.output);
     fs::create_directories(folder, problem);
     if (problem) return io_error(fmt::format("{}: {}", folder.string(), problem.message()));
     HK_TRY(write_file_atomically(folder / "scores.json", scores.json().dump(1) + "\n"));

@@ -7,6 +7,7 @@
 #include "base/host.hpp"
 #include "base/interrupts.hpp"
 #include "base/number_text.hpp"
+#include "base/path_text.hpp"
 #include "base/printable.hpp"
 #include "data/corpus.hpp"
 #include "data/text_files.hpp"
@@ -93,7 +94,7 @@ Result<std::pair<std::string, text::TextOrigin>> given_text(const TokenizeArgume
 
 // Replaces the tokenizer's folder when the new one is complete. Leftovers of killed runs are removed.
 Status save_tokenizer(const text::Tokenizer& tokenizer, const std::string& output) {
-    fs::path target = fs::path(output).lexically_normal();
+    fs::path target = path_of(output).lexically_normal();
     if (!target.has_filename()) target = target.parent_path(); // "out/" is the folder "out"
     const fs::path parent = target.has_parent_path() ? target.parent_path() : fs::path(".");
     model::recover_folders(parent, target.filename().string());

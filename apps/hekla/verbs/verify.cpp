@@ -1,5 +1,6 @@
 #include "verbs/verify.hpp"
 
+#include "base/path_text.hpp"
 #include "bench_case.hpp"
 #include "program/runtime.hpp"
 #include "verification.hpp"
@@ -54,7 +55,7 @@ int run_verify(const Globals& globals, const VerifyArguments& a) {
     }
     std::error_code problem;
     for (const std::string& folder : a.folders)
-        if (!std::filesystem::exists(std::filesystem::path(folder) / "config.json", problem))
+        if (!std::filesystem::exists(path_of(folder) / "config.json", problem))
             return fail(not_found(fmt::format("{}: not a fixture folder: it has no config.json", folder)));
     const plugin::Registry registry = scan_plugins(globals);
     std::unique_ptr<program::Runtime> runtime;
@@ -67,7 +68,7 @@ int run_verify(const Globals& globals, const VerifyArguments& a) {
     std::size_t passed = 0;
     nlohmann::json reports = nlohmann::json::array();
     for (const std::string& name : a.folders) {
-        const std::filesystem::path folder(name);
+        const std::filesystem::path folder = path_of(name);
         FixtureReport report;
         report.fixture = (folder.has_filename() ? folder : folder.parent_path()).filename().string();
         const auto begin = std::chrono::steady_clock::now();

@@ -1,5 +1,6 @@
 #include "models/adapters.hpp"
 
+#include "base/path_text.hpp"
 #include "failure.hpp"
 
 #include <algorithm>
@@ -64,7 +65,7 @@ void Adapters::open(const std::string& model, const std::string& folder, const s
     adapter.id = ++last_id_;
     adapter.folder = folder;
     adapter.scale = scale;
-    const std::string own = std::filesystem::path(folder).lexically_normal().filename().string();
+    const std::string own = hekla::path_of(folder).lexically_normal().filename().string();
     adapter.name = free_name(!name.empty() ? name : own.empty() ? folder : own);
     entry = adapter;
     engine_.jobs().add([adapter, model, opened = opened_, &engine = engine_]() mutable {

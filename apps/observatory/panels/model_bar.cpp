@@ -1,5 +1,7 @@
 #include "panels/model_bar.hpp"
 
+#include "base/path_text.hpp"
+
 #include <algorithm>
 #include <filesystem>
 
@@ -16,7 +18,7 @@ void model_bar(Observatory& app) {
     const float right = ImGui::GetContentRegionMax().x;
     if (const Model* model = app.model()) {
         ImGui::PushFont(fonts.large);
-        const std::string name = std::filesystem::path(model->path()).lexically_normal().filename().string();
+        const std::string name = hekla::path_of(model->path()).lexically_normal().filename().string();
         ImGui::TextUnformatted(name.empty() ? model->path().c_str() : name.c_str());
         ImGui::PopFont();
         if (ImGui::IsItemHovered()) ImGui::SetTooltip("%s", model->path().c_str());

@@ -2,6 +2,7 @@
 
 #include "base/file.hpp"
 #include "base/json.hpp"
+#include "base/path_text.hpp"
 #include "model/weights.hpp"
 
 #include <algorithm>
@@ -274,7 +275,7 @@ Result<std::optional<SentenceModules>> read_sentence_modules(const fs::path& fol
             return corrupt(fmt::format("{}: module {} has no \"type\" or no \"path\"", file.string(), i));
         const auto full = type.get<std::string>();
         const std::string name = full.substr(full.rfind('.') + 1);
-        const fs::path part = fs::path(path.get<std::string>()).lexically_normal();
+        const fs::path part = path_of(path.get<std::string>()).lexically_normal();
         if (part.is_absolute() || part.string().starts_with(".."))
             return corrupt(
                 fmt::format("{}: module {}: the path '{}' leaves the folder", file.string(), i, part.string()));

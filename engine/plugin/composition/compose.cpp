@@ -1,5 +1,6 @@
 #include "plugin/composition/compose.hpp"
 
+#include "base/path_text.hpp"
 #include "base/shell_word.hpp"
 #include "plugin/composition/combination.hpp"
 #include "plugin/composition/neutral_keys.hpp"
@@ -330,7 +331,7 @@ std::string Composition::command(const BuildRequest* request) const {
     for (const Part& adapter : adapters_) parts.push_back(&adapter);
     for (const Part* part : parts)
         if (part->entry.manifest != nullptr && !part->entry.manifest->built_in)
-            folders.insert(std::filesystem::path(part->entry.manifest->library).parent_path().string());
+            folders.insert(path_of(part->entry.manifest->library).parent_path().string());
     for (const std::string& folder : folders) line += fmt::format(" --plugin-path {}", shell_word(folder));
     line += fmt::format(" describe {}", shell_word(spec_.architecture->id));
     add_config(line, "--config", given_);

@@ -2,6 +2,7 @@
 
 #include "base/file.hpp"
 #include "base/host.hpp"
+#include "base/path_text.hpp"
 #include "graph/text.hpp"
 #include "train/ranks/rank_messages.hpp"
 #include "train/recipe/recipe_file.hpp"
@@ -139,8 +140,8 @@ Result<RankStart> receive_start(const RunContext& context, const Recipe& own) {
     HK_ASSIGN(TemporaryFolder folder, TemporaryFolder::make());
     for (const auto& [name, content] : start["tokenizer"].items()) {
         const auto& binary = content.get_binary();
-        HK_TRY(write_file_atomically(folder.path() / fs::path(name).filename(),
-                                     std::string(binary.begin(), binary.end())));
+        HK_TRY(
+            write_file_atomically(folder.path() / path_of(name).filename(), std::string(binary.begin(), binary.end())));
     }
     return RankStart{std::move(recipe),
                      std::move(folder),

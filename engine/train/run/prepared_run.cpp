@@ -3,6 +3,7 @@
 #include "base/file.hpp"
 #include "base/json.hpp"
 #include "base/number_text.hpp"
+#include "base/path_text.hpp"
 #include "batch/collate.hpp"
 #include "data/text_files.hpp"
 #include "generate/settings.hpp"
@@ -168,7 +169,7 @@ Status PreparedRun::open_tokenizer() {
 }
 
 Status PreparedRun::open_data(const plugin::Composition& composition) {
-    fs::path cache = recipe.data.cache.empty() ? folder / "cache" : fs::path(recipe.data.cache);
+    fs::path cache = recipe.data.cache.empty() ? folder / "cache" : path_of(recipe.data.cache);
     std::error_code problem;
     if (!owned.owned() && !fs::exists(cache, problem)) {
         Result<TemporaryFolder> made = TemporaryFolder::make();
@@ -260,8 +261,8 @@ fs::path PreparedRun::first_generation_settings() const {
     const std::string& from = recipe.model.from;
     std::error_code error;
     const bool has = !from.empty() && tokenizer_folder(recipe) == from &&
-                     fs::is_regular_file(fs::path(from) / generate::kSettingsFile, error);
-    return has ? fs::path(from) : fs::path();
+                     fs::is_regular_file(path_of(from) / generate::kSettingsFile, error);
+    return has ? path_of(from) : fs::path();
 }
 
 Status PreparedRun::save_generation_settings(const plugin::Composition& composition) const {

@@ -3,6 +3,7 @@
 #include "base/file.hpp"
 #include "base/json.hpp"
 #include "base/number_text.hpp"
+#include "base/path_text.hpp"
 #include "train/run/prepared_run.hpp"
 
 #include <fmt/format.h>
@@ -16,7 +17,7 @@ Result<WeightMask> mask_of_run(const PreparedRun& run, std::span<const program::
     WeightMask mask;
     if (run.recipe.prune.from_mask.empty()) return mask;
     // A run keeps its first mask, as it keeps its tokenizer.
-    const fs::path file = run.checkpoint ? run.folder / kMaskFile : fs::path(run.recipe.prune.from_mask);
+    const fs::path file = run.checkpoint ? run.folder / kMaskFile : path_of(run.recipe.prune.from_mask);
     HK_ASSIGN(mask, WeightMask::read(file));
     HK_TRY(mask.check(table, file.string()));
     run.context.message(fmt::format("mask {}: {} of {} weights are left ({})", file.string(),
