@@ -1,11 +1,16 @@
 # Run by the build: compiles one GLSL compute shader with one set of definitions to SPIR-V, compressed, as text for C++ to
 # include.
 #   cmake -DGLSLC= -DSOURCE= -DOUTPUT= -DDEPFILE= -DINCLUDE= -DCOMMON= -DDEFINITIONS=a,b=1 -DSPIRV=1.5 -DVULKAN=1.2
-#   -DOPTIMIZE=ON -DVALIDATE= -DCOMPILED= -DZSTD= -P embed_shader.cmake
+#   -DOPTIMIZE=ON -DVALIDATE= -DCOMPILED= -DLIKE= -DZSTD= -P embed_shader.cmake
 # COMPILED: empty, or a module that is embedded in place of what glslc would make; COMPILED.source has its source's hash.
+# LIKE: empty, or a module that is like this one and whose words are the prefix of the frame (zstd --patch-from).
 # OUTPUT: comma-separated bytes of a Zstandard frame with a checksum. OUTPUT.hash: SHA-256 of the preprocessed source. OUTPUT.spv: the module, for spirv-val.
 function(write_bytes)
-  execute_process(COMMAND "${ZSTD}" -19 --check --no-progress -q -f -o "${OUTPUT}.zst" "${OUTPUT}.spv" COMMAND_ERROR_IS_FATAL ANY)
+  set(like)
+  if(LIKE)
+    set(like "--patch-from=${LIKE}")
+  endif()
+  execute_process(COMMAND "${ZSTD}" ${like} -19 --check --no-progress -q -f -o "${OUTPUT}.zst" "${OUTPUT}.spv" COMMAND_ERROR_IS_FATAL ANY)
   file(READ "${OUTPUT}.zst" bytes HEX)
   string(REGEX REPLACE "(..)" "0x\\1," bytes "${bytes}")
   file(WRITE "${OUTPUT}" "${bytes}\n")

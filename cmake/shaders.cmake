@@ -141,6 +141,8 @@ function(hekla_shaders target name folder)
     if(NOT has_variants)
       set(variants "${versions}:plain::")
     endif()
+    set(like) # the first variant's module, which the others are compressed after
+    set(like_array)
     foreach(entry IN LISTS variants)
       string(REGEX MATCH "^([^:]*):([^:]*):([^:]*):([^:]*):(.*)$" entry "${entry}")
       set(spirv "${CMAKE_MATCH_1}")
@@ -156,14 +158,18 @@ function(hekla_shaders target name folder)
       add_custom_command(OUTPUT "${module}" "${module}.hash" "${module}.spv"
         COMMAND ${CMAKE_COMMAND} "-DGLSLC=${HEKLA_GLSLC}" "-DSOURCE=${folder}/${source}" "-DOUTPUT=${module}"
                 "-DDEPFILE=${module}.d" "-DINCLUDE=${folder}" "-DCOMMON=${hekla_SOURCE_DIR}/shaders" "-DDEFINITIONS=${definitions}" -DSPIRV=${spirv} -DVULKAN=${vulkan} -DOPTIMIZE=${optimize}
-                "-DVALIDATE=${HEKLA_SPIRV_VAL}" "-DCOMPILED=${compiled}" "-DZSTD=${HEKLA_ZSTD}"
+                "-DVALIDATE=${HEKLA_SPIRV_VAL}" "-DCOMPILED=${compiled}" "-DLIKE=${like}" "-DZSTD=${HEKLA_ZSTD}"
                 -P ${hekla_SOURCE_DIR}/cmake/embed_shader.cmake
-        DEPENDS "${folder}/${source}" ${compiled} "${hekla_SOURCE_DIR}/cmake/embed_shader.cmake"
+        DEPENDS "${folder}/${source}" ${compiled} ${like} "${hekla_SOURCE_DIR}/cmake/embed_shader.cmake"
         DEPFILE "${module}.d" COMMENT "Shader ${row}" VERBATIM)
       list(APPEND modules "${module}")
       string(MAKE_C_IDENTIFIER "${row}" identifier)
       string(APPEND arrays "constexpr uint8_t ${identifier}[] = {\n#include \"${module}\"\n};\n")
-      string(APPEND rows "    {\"${row}\", ${identifier},\n#include \"${module}.hash\"\n    },\n")
+      string(APPEND rows "    {\"${row}\", ${identifier}, {${like_array}},\n#include \"${module}.hash\"\n    },\n")
+      if(NOT like)
+        set(like "${module}.spv")
+        set(like_array "${identifier}")
+      endif()
     endforeach()
   endforeach()
   file(CONFIGURE OUTPUT "${out}/${name}_shaders.hpp" @ONLY CONTENT [[

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <fmt/format.h>
 #include <map>
+#include <memory>
 #include <span>
 #include <zstd.h>
 
@@ -56,6 +57,19 @@ std::string literal(std::span<const uint32_t> words) {
     return {};
 }
 
+// Returns the words in a Zstandard frame. like: the words that were its prefix when it was compressed.
+Result<std::vector<uint32_t>> decompressed(std::span<const uint8_t> frame, const std::vector<uint32_t>& like) {
+    const unsigned long long size = ZSTD_getFrameContentSize(frame.data(), frame.size());
+    if (size > kLargestEmbedded || size % sizeof(uint32_t) != 0) return corrupt("its frame states no possible size");
+    std::vector<uint32_t> words(size / sizeof(uint32_t));
+    const std::unique_ptr<ZSTD_DCtx, decltype(&ZSTD_freeDCtx)> context(ZSTD_createDCtx(), ZSTD_freeDCtx);
+    std::size_t got = ZSTD_DCtx_refPrefix(context.get(), like.data(), like.size() * sizeof(uint32_t));
+    if (ZSTD_isError(got) == 0)
+        got = ZSTD_decompressDCtx(context.get(), words.data(), size, frame.data(), frame.size());
+    if (ZSTD_isError(got) != 0) return corrupt(ZSTD_getErrorName(got));
+    return words;
+}
+
 // Saturates, for sizes in damaged modules.
 uint64_t times(uint64_t bytes, uint32_t count) { return std::min(bytes, uint64_t{1} << 31) * count; }
 
@@ -71,17 +85,13 @@ Result<Shader> Shader::from_words(std::string name, std::vector<uint32_t> words)
 }
 
 Result<Shader> Shader::from_embedded(const EmbeddedShader& embedded) {
-    const auto bad = [&](std::string_view why) {
-        return corrupt(
-            fmt::format("the embedded SPIR-V module \"{}\" is damaged: {}; install Hekla again", embedded.name, why));
-    };
-    const std::span<const uint8_t> from = embedded.compressed;
-    const unsigned long long size = ZSTD_getFrameContentSize(from.data(), from.size());
-    if (size > kLargestEmbedded || size % sizeof(uint32_t) != 0) return bad("its frame states no possible size");
-    std::vector<uint32_t> words(size / sizeof(uint32_t));
-    const std::size_t got = ZSTD_decompress(words.data(), size, from.data(), from.size());
-    if (ZSTD_isError(got) != 0) return bad(ZSTD_getErrorName(got));
-    return from_words(std::string(embedded.name), std::move(words));
+    Result<std::vector<uint32_t>> words = std::vector<uint32_t>();
+    if (!embedded.like.empty()) words = decompressed(embedded.like, {});
+    if (words.ok()) words = decompressed(embedded.compressed, words.value());
+    if (!words.ok())
+        return corrupt(fmt::format("the embedded SPIR-V module \"{}\" is damaged: {}; install Hekla again",
+                                   embedded.name, words.message()));
+    return from_words(std::string(embedded.name), words.take());
 }
 
 Result<Shader> Shader::find(std::span<const EmbeddedShader> table, std::string_view name) {

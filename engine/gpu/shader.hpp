@@ -16,10 +16,11 @@
 namespace hekla::gpu {
 
 // A row of a generated table. `name`: "family/file" or "family/file.variant". `compressed`: the module, a Zstandard
-// frame with its size and a checksum. `source_hash`: SHA-256 of the preprocessed source, in hex. Everything is static.
+// frame with its size and a checksum. `like`: empty, or such a frame of another variant of the file, whose module is
+// the frame's prefix. `source_hash`: SHA-256 of the preprocessed source, in hex. Everything is static.
 struct EmbeddedShader {
     std::string_view name;
-    std::span<const uint8_t> compressed;
+    std::span<const uint8_t> compressed, like;
     std::string_view source_hash;
 };
 
