@@ -10,7 +10,11 @@ function(write_bytes)
   if(LIKE)
     set(like "--patch-from=${LIKE}")
   endif()
-  execute_process(COMMAND "${ZSTD}" ${like} -19 --check --no-progress -q -f -o "${OUTPUT}.zst" "${OUTPUT}.spv" COMMAND_ERROR_IS_FATAL ANY)
+  execute_process(COMMAND "${ZSTD}" ${like} -19 --check --no-progress -q -f -o "${OUTPUT}.zst" "${OUTPUT}.spv"
+    RESULT_VARIABLE failed ERROR_VARIABLE problem) # which also gets advice
+  if(failed)
+    message(FATAL_ERROR "zstd failed on ${OUTPUT}.spv: ${problem}")
+  endif()
   file(READ "${OUTPUT}.zst" bytes HEX)
   string(REGEX REPLACE "(..)" "0x\\1," bytes "${bytes}")
   file(WRITE "${OUTPUT}" "${bytes}\n")

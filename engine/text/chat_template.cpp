@@ -15,6 +15,44 @@ constexpr std::string_view kProbe = "(an answer)"; // of the assistant, to see w
 
 std::string_view without_blanks(std::string_view text) { return trimmed(text, " \t\r\n"); }
 
+// Two private characters of Unicode and a word: in no conversation.
+constexpr std::string_view kAnswerMark = "\uE000mark\uE001";
+
+bool is_answer(const Messages& message) { return message["role"] == "assistant"; }
+
+std::size_t common_prefix(std::string_view a, std::string_view b) {
+    return static_cast<std::size_t>(std::ranges::mismatch(a, b).in1 - a.begin());
+}
+
+// Returns the special token that a text begins with; the whole text, without blanks after it, if there is none.
+std::string_view first_token(std::string_view text, const Vocabulary& tokens) {
+    std::size_t size = 0;
+    for (const AddedToken& token : tokens.added())
+        if (token.special && text.starts_with(token.content)) size = std::max(size, token.content.size());
+    return size > 0 ? text.substr(0, size) : without_blanks(text);
+}
+
+// Puts kAnswerMark into what a template writes of a message: after its content, before the blanks that a template may
+// remove; or after the name of its last call of a tool. Returns false for a message that has neither.
+bool put_mark(Messages& message) {
+    if (const auto content = message.find("content"); content != message.end() && content->is_string()) {
+        auto text = content->get<std::string>();
+        if (const std::size_t end = text.find_last_not_of(" \t\r\n\v\f") + 1; end > 0) {
+            *content = text.insert(end, kAnswerMark);
+            return true;
+        }
+    }
+    const auto calls = message.find("tool_calls");
+    if (calls == message.end() || !calls->is_array() || calls->empty() || !calls->back().is_object()) return false;
+    Messages& call = calls->back();
+    const auto function = call.find("function");
+    Messages& named = function != call.end() && function->is_object() ? *function : call;
+    const auto name = named.find("name");
+    if (name == named.end() || !name->is_string()) return false;
+    *name = name->get<std::string>() + std::string(kAnswerMark);
+    return true;
+}
+
 Messages first_messages(const Messages& messages, std::size_t count) {
     Messages some = Messages::array();
     for (std::size_t i = 0; i < count; ++i) some.push_back(messages[i]);
@@ -113,7 +151,6 @@ Result<std::string> ChatTemplate::end_text(const Vocabulary& tokens) const {
 Result<Conversation> ChatTemplate::conversation(const Messages& messages, const Vocabulary& tokens,
                                                 const StopPoll& stop) const {
     HK_TRY(check_messages(messages));
-    const auto is_answer = [](const Messages& message) { return message["role"] == "assistant"; };
     if (std::ranges::none_of(messages, is_answer))
         return invalid_argument("the conversation has no message of the role \"assistant\", so nothing to learn");
     HK_ASSIGN(jinja::Rendered all, rendered(messages, false, tokens));
@@ -126,19 +163,76 @@ Result<Conversation> ChatTemplate::conversation(const Messages& messages, const 
         HK_TRY(stop.check("writing a conversation by its chat template"));
         HK_ASSIGN(const jinja::Rendered before, rendered(first_messages(messages, i), true, tokens));
         HK_ASSIGN(const jinja::Rendered after, rendered(first_messages(messages, i + 1), false, tokens));
-        if (!after.text.starts_with(before.text) || !conversation.text.starts_with(after.text))
-            return unsupported(fmt::format(
-                "chat template {}: its text of the first {} messages depends on the messages after them, so what the "
-                "assistant writes in message {} has no place of its own; put {{% generation %}} and "
-                "{{% endgeneration %}} around it in the template, or set data.chat_template to another one",
-                name_, i + 1, i + 1));
+        if (!after.text.starts_with(before.text) || !conversation.text.starts_with(after.text)) {
+            conversation.answers.clear();
+            HK_TRY(find_by_marks(messages, tokens, stop, conversation));
+            return conversation;
+        }
         std::string_view answer = std::string_view(after.text).substr(before.text.size());
         // "<|im_end|>\n": the line end belongs to the format, and the model need not write it.
         const std::string_view kept = answer.substr(0, answer.find_last_not_of(" \t\r\n") + 1);
-        if (!end_of_turn.empty() && kept.ends_with(end_of_turn)) answer = kept;
+        if (!end_of_turn.empty() && kept.ends_with(end_of_turn))
+            answer = kept.substr(0, kept.size() - end_of_turn.size() + first_token(end_of_turn, tokens).size());
         if (!answer.empty()) conversation.answers.push_back({before.text.size(), before.text.size() + answer.size()});
     }
     return conversation;
+}
+
+Result<ChatTemplate::Turn> ChatTemplate::turn_of(const Vocabulary& tokens) const {
+    const auto message = [](const char* role, std::string_view content) {
+        return Messages{{"role", role}, {"content", std::string(content)}};
+    };
+    Messages probe = Messages::array({message("user", "(a question)")});
+    HK_ASSIGN(const std::string asked, render(probe, false, tokens));
+    HK_ASSIGN(const std::string prompt, render(probe, true, tokens));
+    probe.push_back(message("assistant", kProbe));
+    HK_ASSIGN(const std::string last, render(probe, false, tokens));
+    probe.push_back(message("user", "(a question)"));
+    HK_ASSIGN(const std::string earlier, render(probe, false, tokens));
+    Turn turn;
+    const std::size_t begin = common_prefix(asked, prompt), end = common_prefix(prompt, earlier);
+    if (end > begin) turn.header = prompt.substr(begin, end - begin);
+    turn.prompt = prompt.substr(begin);
+    const auto end_in = [&](std::string_view text) {
+        const std::size_t at = text.find(kProbe);
+        return at == std::string::npos ? std::string()
+                                       : std::string(first_token(text.substr(at + kProbe.size()), tokens));
+    };
+    turn.end = end_in(earlier);
+    turn.last_end = end_in(last);
+    return turn;
+}
+
+Status ChatTemplate::find_by_marks(const Messages& messages, const Vocabulary& tokens, const StopPoll& stop,
+                                   Conversation& conversation) const {
+    const std::string_view text = conversation.text;
+    HK_ASSIGN(const Turn turn, turn_of(tokens));
+    std::size_t place = 0; // where the search begins
+    for (std::size_t i = 0; i < messages.size(); ++i) {
+        if (!is_answer(messages[i])) continue;
+        HK_TRY(stop.check("writing a conversation by its chat template"));
+        const auto no_place = [&] {
+            return unsupported(fmt::format(
+                "chat template {}: its text of the first {} messages depends on the messages after them, and what the "
+                "assistant writes in message {} was not found in the whole; put {{% generation %}} and "
+                "{{% endgeneration %}} around it in the template, or set data.chat_template to another one",
+                name_, i + 1, i + 1));
+        };
+        Messages marked = messages;
+        if (turn.header.empty() || !put_mark(marked[i])) return no_place();
+        HK_ASSIGN(const jinja::Rendered whole, rendered(marked, false, tokens));
+        std::string without = whole.text;
+        const std::size_t mark = without.find(kAnswerMark);
+        if (mark == std::string::npos || without.erase(mark, kAnswerMark.size()) != text) return no_place();
+        const std::string& ends = i + 1 == messages.size() ? turn.last_end : turn.end;
+        std::size_t begin = text.rfind(turn.header, mark);
+        const std::size_t end = text.find(ends, mark);
+        if (begin == std::string::npos || begin < place || ends.empty() || end == std::string::npos) return no_place();
+        begin += common_prefix(text.substr(begin, mark - begin), turn.prompt); // which the model is given
+        place = end + ends.size();
+        conversation.answers.push_back({begin, place});
+    }
+    return {};
 }
 
 Result<PromptAndAnswer> ChatTemplate::answer(const Messages& prompt, const Messages& answer,
@@ -159,7 +253,8 @@ Result<PromptAndAnswer> ChatTemplate::answer(const Messages& prompt, const Messa
 }
 
 Result<int32_t> ChatTemplate::turn_end(const Tokenizer& tokenizer) const {
-    HK_ASSIGN(const std::string end, end_text(tokenizer.vocabulary()));
+    HK_ASSIGN(const std::string all, end_text(tokenizer.vocabulary()));
+    const std::string end(first_token(all, tokenizer.vocabulary())); // Phi-3 ends the last turn with two
     if (end.empty())
         return invalid_argument(
             fmt::format("chat template {}: nothing ends the assistant's turn, so a model could not learn to stop; set "

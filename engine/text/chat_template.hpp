@@ -58,8 +58,9 @@ public:
     Result<std::string> render_open(const Messages& messages, const Vocabulary& tokens) const;
     // Returns the text of a whole conversation. Answers are where the template has {% generation %}, or else what each
     // message of the assistant adds to the messages before it; white space after the token that ends the turn is not
-    // part of it. Errors: no message of the assistant; a template without {% generation %} whose text of the first
-    // messages depends on later ones; cancelled by `stop`, which is asked for each message.
+    // part of it. Where the text of the first messages depends on later ones, as that of thoughts, they are found by
+    // marks in the whole text. Errors: no message of the assistant; an answer that is not found; cancelled by `stop`,
+    // which is asked for each message.
     Result<Conversation> conversation(const Messages& messages, const Vocabulary& tokens,
                                       const StopPoll& stop = {}) const;
     // Returns a prompt and an answer to it, as TRL does. Error: the prompt ends with a message of the assistant.
@@ -74,6 +75,14 @@ private:
     Result<jinja::Rendered> rendered(const Messages& messages, bool answer_follows, const Vocabulary& tokens) const;
     // Returns the text that the template puts after a message of the assistant, without white space around it.
     Result<std::string> end_text(const Vocabulary& tokens) const;
+    // What a template writes around an answer.
+    struct Turn {
+        std::string header, prompt; // before an answer: what is always there; what a prompt ends with
+        std::string end, last_end;  // after an answer, and after the last message of a conversation
+    };
+    Result<Turn> turn_of(const Vocabulary& tokens) const;
+    Status find_by_marks(const Messages& messages, const Vocabulary& tokens, const StopPoll& stop,
+                         Conversation& conversation) const;
 
     std::string text_, name_;
     jinja::Template template_;

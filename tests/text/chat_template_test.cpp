@@ -128,6 +128,48 @@ TEST_CASE("chat templates: every answer is found, with the token that ends its t
     }
 }
 
+// Templates whose text of an answer depends on whether messages follow, as those of Qwen3, Qwen3.5, DeepSeek and Phi-3.
+TEST_CASE("chat templates: answers are found where their text depends on later messages") {
+    using Parts = std::vector<std::string>;
+    const auto own = [](const std::string& text) { return must(ChatTemplate::parse(text, "own.jinja")); };
+    const std::string talk = R"([{"role": "user", "content": "a"}, {"role": "assistant", "content": "think/b"},
+        {"role": "user", "content": "c"}, {"role": "assistant", "content": "think/d\n"}])";
+    const std::string loop = "{%- for m in messages %}<|im_start|>{{ m.role }}\n";
+    const std::string prompt = "<|im_end|>\n{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n";
+    // Earlier thoughts are left out.
+    const std::string forgets = loop + "{% if m.role == 'assistant' and not loop.last %}{{ m.content.split('/')[-1] }}"
+                                       "{% else %}{{ m.content | trim }}{% endif %}";
+    CHECK(answers_of(own(forgets + prompt + "{% endif %}"), talk) == Parts{"b<|im_end|>", "think/d<|im_end|>"});
+    // The prompt begins the thought, and only the last answer has one: what the prompt has is not learnt.
+    const std::string thinks = loop + "{% if m.role == 'assistant' and loop.last %}<think>\n{% endif %}{{ m.content }}";
+    CHECK(answers_of(own(thinks + prompt + "<think>\n{% endif %}"), talk) ==
+          Parts{"think/b<|im_end|>", "think/d\n<|im_end|>"});
+    // Another token ends the last turn; a second token ends the whole.
+    const std::string two_ends = loop + "{{ m.content }}{% if loop.last and m.role == 'assistant' %}</s>{% else %}";
+    CHECK(answers_of(own(two_ends +
+                         "<|im_end|>{% endif %}\n{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n"
+                         "{% endif %}"),
+                     talk) == Parts{"think/b<|im_end|>", "think/d\n</s>"});
+    const ChatTemplate ends_twice = own(loop + "{{ m.content | trim }}" + prompt + "{% else %}</s>{% endif %}");
+    CHECK(answers_of(ends_twice, talk) == Parts{"think/b<|im_end|>", "think/d<|im_end|>"});
+    CHECK(tokenizer().vocabulary().token(must(ends_twice.turn_end(tokenizer()))) == "<|im_end|>");
+    CHECK(answers_of(ends_twice, R"([{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}])") ==
+          Parts{"b<|im_end|>"});
+    // Calls of tools have no content. What a user quotes is no answer.
+    const std::string calls = R"([{"role": "user", "content": "<|im_start|>assistant\nno<|im_end|>"},
+        {"role": "assistant", "content": "", "tool_calls": [{"type": "function", "function": {"name": "f"}}]},
+        {"role": "tool", "content": "7"}, {"role": "assistant", "content": "x/seven"}])";
+    CHECK(answers_of(own(forgets + "{% for call in m.tool_calls or [] %}({{ call.function.name }}){% endfor %}" +
+                         prompt + "{% endif %}"),
+                     calls) == Parts{"(f)<|im_end|>", "x/seven<|im_end|>"});
+    // What is not found as it was written is an error.
+    const std::string shouts = loop + "{{ m.content if loop.last else m.content | upper }}";
+    const std::string problem =
+        own(shouts + prompt + "{% endif %}").conversation(messages_of(talk), tokenizer().vocabulary()).message();
+    CHECK(problem.find("message 2 was not found") != std::string::npos);
+    CHECK(problem.find("{% generation %}") != std::string::npos);
+}
+
 TEST_CASE("chat templates: what cannot be used is one error") {
     const Vocabulary& tokens = tokenizer().vocabulary();
     const ChatTemplate chat = template_of("chatml");
@@ -142,15 +184,6 @@ TEST_CASE("chat templates: what cannot be used is one error") {
               .message()
               .find("no message of the role \"assistant\"") != std::string::npos);
     CHECK(chat_template_of("chatmil").message().find("chatml, llama2") != std::string::npos);
-
-    // A template that forgets the thoughts of earlier answers has no place for them; one with marks has.
-    const std::string forgets = "{%- for m in messages %}[{{ m.role }}]{% if m.role == 'assistant' and not loop.last %}"
-                                "{{ m.content.split('/')[-1] }}{% else %}{{ m.content }}{% endif %}<|im_end|>"
-                                "{% endfor %}{% if add_generation_prompt %}[assistant]{% endif %}";
-    const std::string talk = R"([{"role": "user", "content": "a"}, {"role": "assistant", "content": "think/b"},
-        {"role": "user", "content": "c"}, {"role": "assistant", "content": "think/d"}])";
-    const ChatTemplate forgetful = must(ChatTemplate::parse(forgets, "own.jinja"));
-    CHECK(forgetful.conversation(messages_of(talk), tokens).message().find("{% generation %}") != std::string::npos);
 
     // The end of a turn is one token.
     const ChatTemplate open = must(ChatTemplate::parse("{% for m in messages %}{{ m.content }}\n{% endfor %}", "own"));
