@@ -41,11 +41,13 @@ struct InputInfo {
     InputKind kind;
     bool optional;
     bool variadic;
+    uint32_t revision = 1; // of the operation, that added it
 };
 struct AttributeInfo {
     const char* name;
     AttributeType type;
     std::optional<AttributeValue> fallback; // default; none: the attribute is required
+    uint32_t revision = 1;                  // of the operation, that added it
 };
 struct OutputInfo {
     const char* name;
