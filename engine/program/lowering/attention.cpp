@@ -633,7 +633,11 @@ Status attend_to_new_keys(Lowering& lowering, const graph::Node& node, const Vie
 }
 
 Status lower_attention(Lowering& lowering, graph::NodeId id) {
-    switch (lowering.graph->nodes[id].op) {
+    const graph::Node& node = lowering.graph->nodes[id];
+    const bool has_sinks = node.inputs.back() != graph::kNone; // the last input of all three
+    if (has_sinks || node.real("softcap") > 0 || (node.op != Op::attention_cached && node.integer("window_after") > 0))
+        return unsupported("attention with softcap, sinks or window_after on a device");
+    switch (node.op) {
     case Op::attention: return forward(lowering, id);
     case Op::attention_gradient: return gradient(lowering, id);
     default: return lower_attention_cached(lowering, id);
