@@ -128,10 +128,9 @@ private:
     void read_layers(const Config& c) {
         const int64_t period = c.integer("global_attn_every_n_layers");
         const bool listed = c.has("layer_types");
-        const auto count = static_cast<std::size_t>(s_.num_layers);
-        require(!listed || c.count("layer_types") == count,
-                "layer_types has " + std::to_string(c.count("layer_types")) + " elements, num_hidden_layers is " +
-                    std::to_string(count));
+        const auto count = listed ? static_cast<int64_t>(c.count("layer_types")) : s_.num_layers;
+        require(count == s_.num_layers, "layer_types has " + std::to_string(count) +
+                                            " elements, num_hidden_layers is " + std::to_string(s_.num_layers));
         for (int64_t i = 0; i < s_.num_layers; ++i) {
             bool windowed = i % period != 0;
             if (listed) {
