@@ -252,7 +252,7 @@ void check_references(const Description& d) {
         }
 }
 
-// What a revision adds can be left out, and is behind what earlier ones have: a call of theirs is one of the newest.
+// What a revision adds can be left out, and comes after what earlier ones have: a call of theirs is one of the newest.
 void check_revisions(const Operation& o) {
     if (o.revision > 2) fail(o.name, fmt::format("revision {}: at most two are generated", o.revision));
     if ((o.revision == 2) != (o.revised > 0)) fail(o.name, "'revised' belongs to revision 2");

@@ -280,9 +280,13 @@ std::string cpp_operations(const std::vector<Operation>& operations) {
 std::string engine_table(const std::vector<Operation>& operations) {
     std::string s = std::string(kOperationsNotice);
     s += "// HK_OPERATION(name): define it, include this file for the list. HK_OPERATION_TABLE: the "
-         "descriptions.\n#ifdef HK_OPERATION\n";
+         "descriptions. HK_REVISED(name, minor): those that have a second revision, and since when.\n"
+         "#ifdef HK_OPERATION\n";
     for (const Operation& o : operations) s += fmt::format("HK_OPERATION({})\n", o.name);
-    s += "#undef HK_OPERATION\n#endif\n#ifdef HK_OPERATION_TABLE\n";
+    s += "#undef HK_OPERATION\n#endif\n#ifdef HK_REVISED\n";
+    for (const Operation& o : operations)
+        if (o.revised > 0) s += fmt::format("HK_REVISED({}, {})\n", o.name, o.revised);
+    s += "#undef HK_REVISED\n#endif\n#ifdef HK_OPERATION_TABLE\n";
     const auto kind = [](const std::string& k) { return k == "any" ? "any" : k == "int" ? "integer" : "floating"; };
     const auto later = [](int revision) { return revision > 1 ? fmt::format(", {}", revision) : ""; };
     for (const Operation& o : operations) {
