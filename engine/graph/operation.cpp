@@ -1,6 +1,7 @@
 #include "graph/operation.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace hekla::graph {
 
@@ -18,6 +19,17 @@ const OperationInfo* find_operation(std::string_view name) {
     const auto& table = operation_table();
     const auto found = std::ranges::find_if(table, [&](const OperationInfo& o) { return o.name == name; });
     return found == table.end() ? nullptr : &*found;
+}
+
+uint32_t since_of(const OperationInfo& operation, uint32_t revision) {
+    constexpr std::pair<Op, uint32_t> kRevised[] = {
+#define HK_REVISED(name, minor) {Op::name, minor},
+#include "graph/operation_table.inc"
+    };
+    if (revision > 1)
+        for (const auto& [op, minor] : kRevised)
+            if (op == operation.op) return minor;
+    return operation.since;
 }
 
 bool is_pointwise(Op op) { return op >= Op::add && op <= Op::stop_gradient; }

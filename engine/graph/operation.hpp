@@ -41,11 +41,13 @@ struct InputInfo {
     InputKind kind;
     bool optional;
     bool variadic;
+    uint32_t revision = 1; // of the operation, that added it
 };
 struct AttributeInfo {
     const char* name;
     AttributeType type;
     std::optional<AttributeValue> fallback; // default; none: the attribute is required
+    uint32_t revision = 1;                  // of the operation, that added it
 };
 struct OutputInfo {
     const char* name;
@@ -65,6 +67,8 @@ struct OperationInfo {
 const std::vector<OperationInfo>& operation_table();
 const OperationInfo& info(Op op);
 const OperationInfo* find_operation(std::string_view name); // null if unknown
+// Returns the minor version of the ABI that has this revision first.
+uint32_t since_of(const OperationInfo& operation, uint32_t revision);
 
 // Values of the attribute `relation` of compare.
 enum class Relation : int64_t { equal = 0, not_equal = 1, less = 2, less_equal = 3, greater = 4, greater_equal = 5 };

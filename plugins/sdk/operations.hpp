@@ -586,6 +586,9 @@ struct AttentionOptions {
     Value q_position{};
     Value k_position{};
     Value prefix{};
+#if HK_TARGET_ABI_MINOR >= 2
+    Value sinks{};
+#endif
     double scale = 0.0;
     int64_t causal = 0;
     int64_t window = 0;
@@ -597,18 +600,38 @@ struct AttentionOptions {
     double dropout = 0.0;
     int64_t stream = -1;
     std::string cache{};
+#if HK_TARGET_ABI_MINOR >= 2
+    double softcap = 0.0;
+    int64_t window_after = 0;
+#endif
 };
 // q [B, Hq, Tq, D], k [B, Hkv, Tk, D], v [B, Hkv, Tk, Dv] -> [B, Hq, Tq, Dv]; Hq is a multiple of Hkv. With d =
-// q_position[b,i] - k_position[b,j] (default: the index): score = scale q.k + bias[b|1,h|1,i,j] + distance_bias[h,
-// t(d)] + query_distance[b,h,i,t(d)] + key_distance[b,h,j,t'(-d)] + query_class[b,h,i, q_class[b,i] != k_class[b,j]].
-// Allowed: causal (k_position <= q_position), key_padding[b,j] != 0, query_padding[b,i] != 0, mask[b|1,h|1,i,j] != 0,
-// q_group == k_group, d < window, k_position < prefix[b] (which overrides causal). t(d) = distance_table[clamp(d -
+// q_position[b,i] - k_position[b,j] (default: the index): score = s + bias[b|1,h|1,i,j] + distance_bias[h, t(d)] +
+// query_distance[b,h,i,t(d)] + key_distance[b,h,j,t'(-d)] + query_class[b,h,i, q_class[b,i] != k_class[b,j]], where s
+// is scale q.k, and with softcap c (0: none) c tanh(scale q.k / c). Allowed: causal (k_position <= q_position),
+// key_padding[b,j] != 0, query_padding[b,i] != 0, mask[b|1,h|1,i,j] != 0, q_group == k_group, d < window, -d <
+// window_after (0: no limit), k_position < prefix[b] (which overrides causal). t(d) = distance_table[clamp(d -
 // distance_first)], t'(d) = key_distance_table[clamp(d - key_distance_first)]. A row with nothing allowed gives the
-// mean of v over all Tk keys (no gradient to scores), or zeros with empty_row = 1. scale 0: 1/sqrt(D). cache: a name
-// under which keys and values are kept in decode mode. position -1 queries with dropout: by key (seed, step, stream,
-// example).
+// mean of v over all Tk keys (no gradient to scores), or zeros with empty_row = 1. sinks[h] is the score of one more
+// key of each row, which is always allowed and has no value: it adds to the sum that probabilities are divided by,
+// and a row with nothing else allowed gives zeros. scale 0: 1/sqrt(D). cache: a name under which keys and values are
+// kept in decode mode. position -1 queries with dropout: by key (seed, step, stream, example).
 inline Value attention(Value q, Value k, Value v, const AttentionOptions& options = {}, Location at = Location::here()) {
-    return graph_of({q, k, v}, at).emit("attention", 1, {q, k, v, options.bias, options.distance_bias, options.query_distance, options.key_distance, options.query_class, options.q_class, options.k_class, options.key_padding, options.query_padding, options.mask, options.q_group, options.k_group, options.q_position, options.k_position, options.prefix}, {attribute("scale", options.scale), attribute("causal", options.causal), attribute("window", options.window), attribute("distance_first", options.distance_first), attribute("distance_table", options.distance_table), attribute("key_distance_first", options.key_distance_first), attribute("key_distance_table", options.key_distance_table), attribute("empty_row", options.empty_row), attribute("dropout", options.dropout), attribute("stream", options.stream), attribute("cache", options.cache)}, 1, at)[0];
+#if HK_TARGET_ABI_MINOR >= 2
+    const uint32_t revision = 2;
+#else
+    const uint32_t revision = 1;
+#endif
+    return graph_of({q, k, v}, at).emit("attention", revision, {q, k, v, options.bias, options.distance_bias, options.query_distance, options.key_distance, options.query_class, options.q_class, options.k_class, options.key_padding, options.query_padding, options.mask, options.q_group, options.k_group, options.q_position, options.k_position, options.prefix
+#if HK_TARGET_ABI_MINOR >= 2
+        , options.sinks
+#endif
+    }, {attribute("scale", options.scale), attribute("causal", options.causal), attribute("window", options.window), attribute("distance_first", options.distance_first), attribute("distance_table", options.distance_table), attribute("key_distance_first", options.key_distance_first), attribute("key_distance_table", options.key_distance_table), attribute("empty_row", options.empty_row), attribute("dropout", options.dropout), attribute("stream", options.stream), attribute("cache", options.cache)
+#if HK_TARGET_ABI_MINOR >= 2
+        , attribute("softcap", options.softcap)
+        , attribute("window_after", options.window_after)
+#endif
+    }, 1, at)[0];
 }
 
 struct GruOptions {

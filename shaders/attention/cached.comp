@@ -19,6 +19,8 @@ layout(constant_id = 3) const uint W = 1;
 layout(constant_id = 4) const uint CAUSAL = 0;
 layout(constant_id = 5) const uint DISTANCE = 0;
 layout(constant_id = 6) const uint TYPE = 0; // of the cache
+layout(constant_id = 7) const uint SOFTCAP = 0;
+layout(constant_id = 8) const uint SINKS = 0;
 
 // Loads this lane's W elements of a row.
 vec2 load_own(uint64_t row, uint i, uint width) {
@@ -91,6 +93,7 @@ void main() {
             s = fma(subgroupBroadcast(q[d / (S * W)].x, (d / W) % S), x.x, s);
             if (W == 2) s = fma(subgroupBroadcast(q[d / (S * W)].y, (d / W) % S), x.y, s);
         }
+        if (SOFTCAP != 0) s = r.softcap * tanh_(s / r.softcap);
         if (DISTANCE != 0) {
             const int t = clamp(position - int(j) - r.distance_first, 0, int(r.table_length) - 1);
             s += load_float(r.distance_bias, uint64_t(h) * r.buckets + uint(load_int(r.table, uint64_t(uint(t)))), kF32);
@@ -114,7 +117,9 @@ void main() {
 
     const float row_max = lanes_max(lane_max);
     const float rescale = exp_(lane_max - row_max);
-    const float factor = 1.0 / lanes_sum(lane_sum * rescale);
+    float sum_of_row = lanes_sum(lane_sum * rescale);
+    if (SINKS != 0) sum_of_row += exp_(load_float(r.sinks, uint64_t(h), kF32) - row_max);
+    const float factor = 1.0 / sum_of_row;
     const uint64_t to = r.y + (uint64_t(b) * r.y_b + uint64_t(h) * r.y_h + uint64_t(i) * r.y_t) * 4ul;
     [[unroll]] for (uint d = 0; d < DV; ++d) {
         const float sum = lanes_sum(y[d] * rescale) * factor;

@@ -22,6 +22,8 @@ layout(constant_id = 4) const uint LANES = 8;
 layout(constant_id = 5) const uint HEADS = 1;
 layout(constant_id = 6) const uint DISTANCE = 0;
 layout(constant_id = 7) const uint TYPE = 0; // of the cache
+layout(constant_id = 8) const uint SOFTCAP = 0;
+layout(constant_id = 9) const uint SINKS = 0;
 
 const uint QUADS = ((D > DV ? D : DV) / 4 + LANES - 1) / LANES;
 const uint TEAMS = T / LANES; // keys of an iteration
@@ -149,6 +151,7 @@ void main() {
                 float score = (products.x + products.y) + (products.z + products.w);
                 [[unroll]] for (uint step = 1; step < LANES; step *= 2) score += subgroupShuffleXor(score, step);
                 const uint j = j0 + u * TEAMS;
+                if (SOFTCAP != 0) score = r.softcap * tanh_(score / r.softcap);
                 if (DISTANCE != 0) {
                     const int t = clamp(position - int(j) - r.distance_first, 0, int(r.table_length) - 1);
                     score += load_float(r.distance_bias,
@@ -193,6 +196,8 @@ void main() {
         sum = 0.0;
         for (uint i = 0; i < SUBGROUPS; ++i) sum += of_subgroup[i].y * exp_of_score(of_subgroup[i].x - largest);
         const bool whole = r.parts == 1;
+        if (SINKS != 0 && whole)
+            sum += exp_of_score(load_float(r.sinks, uint64_t(first_head + h), kF32) - largest);
         const uint64_t to_row = whole ? r.y + (uint64_t(b) * r.y_b + uint64_t(first_head + h) * r.y_h) * 4ul
                                       : r.sums + ((uint64_t(b) * r.heads + first_head + h) * r.parts + part) * DV * 4ul;
         for (uint quad = thread; quad < DV / 4; quad += T) {

@@ -10,6 +10,7 @@
 PUSH_RECORD(CachedRecord);
 
 layout(constant_id = 1) const uint DV = 32;
+layout(constant_id = 2) const uint SINKS = 0;
 
 void main() {
     CachedRecord r = record;
@@ -30,6 +31,7 @@ void main() {
     for (uint part = first; part <= last; ++part)
         sum += load_float(numbers, uint64_t(part) * 2 + 1, kF32) *
                exp_of_score(load_float(numbers, uint64_t(part) * 2, kF32) - largest);
+    if (SINKS != 0) sum += exp_of_score(load_float(r.sinks, uint64_t(h), kF32) - largest);
     const uint64_t to = r.y + (uint64_t(b) * r.y_b + uint64_t(h) * r.y_h) * 4ul;
     for (uint d = gl_SubgroupInvocationID; d < DV; d += S) {
         float y = 0.0;

@@ -36,6 +36,7 @@ void main() {
     uint j0 = 0;
     uint end = r.keys;
     if (has(kCausal) && !has(kPositions | kPrefix)) end = clamp(first + S * R, 1, r.keys);
+    if (has(kWindowAfter) && !has(kPositions)) end = end_of_window(r, first + S * R, end);
     if (has(kWindow) && !has(kPositions)) {
         j0 = uint(max(int(first) - r.window + 1, 0));
         j0 = min(j0, r.keys - 1) / BLOCK * BLOCK;
@@ -55,6 +56,7 @@ void main() {
             float new_max = row_max[c];
             [[unroll]] for (uint jj = 0; jj < BLOCK; ++jj) {
                 const uint j = min(j0 + jj, r.keys - 1), e = c * BLOCK + jj;
+                if (has(kSoftcap)) s[e] = capped(r, s[e]);
                 s[e] += extra_score(r, b, h, i[c], j);
                 if (!(is_allowed(r, b, i[c], j, mask >> jj) && j0 + jj < r.keys)) s[e] = -kInfinity;
                 new_max = max(new_max, s[e]);
@@ -84,6 +86,16 @@ void main() {
         j0 += BLOCK;
     } while (j0 < end);
 
+    if (has(kSinks)) {
+        const float sink = load_float(r.sinks, uint64_t(h), kF32);
+        [[unroll]] for (uint c = 0; c < R; ++c) {
+            const float top = max(row_max[c], sink);
+            const float rescale = exp_(row_max[c] - top);
+            row_sum[c] = row_sum[c] * rescale + exp_(sink - top);
+            row_max[c] = top;
+            [[unroll]] for (uint d = 0; d < DV; ++d) y[c * DV + d] *= rescale;
+        }
+    }
     bool empty[R];
     bool any_empty = false;
     [[unroll]] for (uint c = 0; c < R; ++c) {

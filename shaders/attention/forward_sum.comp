@@ -33,6 +33,8 @@ void main() {
         sum += numbers.y * factor;
         y += given_float(r.part_sums, uint64_t(of_part * DV + d)) * factor;
     } while (++part < r.parts);
+    float top = base, divisor = sum;
+    if (has(kSinks)) divisor = add_sink(r, h, top, sum);
     const bool empty = sum == 0.0;
     if (!has(kZeroEmpty) && empty) {
         // A row without an allowed key becomes the mean of all values.
@@ -41,9 +43,9 @@ void main() {
         do {
             y += load_float(row_at(values, j, r.v_t, kTypeV), uint64_t(d), kTypeV);
         } while (++j < r.keys);
-        sum = float(r.keys);
+        divisor = float(r.keys);
     }
     if (!in_range) return;
-    store_float(row_at(head_at(r.y, b, r.y_b, h, r.y_h, kTypeY), i, r.y_t, kTypeY), uint64_t(d), empty && has(kZeroEmpty) ? 0.0 : y / sum, kTypeY);
-    if (d == 0) store_pair(r.lse, uint64_t(row) * 2, empty ? vec2(0.0, kEmptyRow) : vec2(base, log_(sum)));
+    store_float(row_at(head_at(r.y, b, r.y_b, h, r.y_h, kTypeY), i, r.y_t, kTypeY), uint64_t(d), empty && has(kZeroEmpty) ? 0.0 : y / divisor, kTypeY);
+    if (d == 0) store_pair(r.lse, uint64_t(row) * 2, empty ? vec2(0.0, kEmptyRow) : vec2(top, log_(sum)));
 }

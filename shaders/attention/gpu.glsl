@@ -23,6 +23,17 @@ vec2 given_pair(uint64_t address, uint64_t i) { return GivenPairs(address + i * 
 #include "attention/scores.glsl"
 #include "attention/exponential.glsl"
 
+// Adds the sink of head h to a row, whose exponentials are relative to `base` and have this sum. Returns what its values,
+// which are relative to the base before, are divided by.
+float add_sink(Record r, uint h, inout float base, inout float sum) {
+    const float sink = given_float(r.sinks, uint64_t(h));
+    const float divisor = sum + exp_of_score(sink - base);
+    const float top = max(base, sink);
+    sum = sum * exp_of_score(base - top) + exp_of_score(sink - top);
+    base = top;
+    return divisor;
+}
+
 // Returns the factors of dropout for keys j .. j + 3 of a query, j a multiple of 4: 0 or 1 / (1 - p).
 vec4 keep_four(Record r, uvec4 key, uint b, uint h, uint i, uint j) {
     const uint e = (h * r.queries + i) * r.keys + j;

@@ -63,7 +63,7 @@ void main() {
                 const uint i = min(i0 + ii, r.queries - 1);
                 const vec2 lse = vec2(subgroupBroadcast(lses.x, ii), subgroupBroadcast(lses.y, ii));
                 const float delta = subgroupBroadcast(deltas, ii);
-                const float s = scores[ii], dp = dps[ii];
+                const float s = capped(r, scores[ii]), dp = dps[ii];
                 const bool query_in_range = i0 + ii < r.queries;
                 const bool allowed = is_allowed(r, b, i, j, mask_of(r, b, h, i, j)) && query_in_range && lse.y != kEmptyRow;
                 const float p = allowed ? exp_(s + extra_score(r, b, h, i, j) - lse.x - lse.y) : 0.0;
@@ -79,6 +79,7 @@ void main() {
                     const float before = load_float(r.key_distance_gradient, at_bucket, kF32);
                     if (in_range) store_float(r.key_distance_gradient, at_bucket, before + ds[ii], kF32);
                 }
+                if (has(kSoftcap)) ds[ii] *= slope_of_capped(r, s);
             }
             FORGET_SHARES()
             [[unroll]] for (uint d = 0; d < D; ++d) {

@@ -40,6 +40,7 @@ void main() {
     uint j0 = 0;
     uint end = r.keys;
     if (has(kCausal) && !has(kPositions | kPrefix | kBiasGradient)) end = clamp(first + S, 1, r.keys);
+    if (has(kWindowAfter) && !has(kPositions | kBiasGradient)) end = end_of_window(r, first + S, end);
     if (has(kWindow) && !has(kPositions | kBiasGradient)) {
         j0 = uint(max(int(first) - r.window + 1, 0));
         j0 = min(j0, r.keys - 1) / BLOCK * BLOCK;
@@ -60,7 +61,7 @@ void main() {
         }
         [[unroll]] for (uint jj = 0; jj < BLOCK; ++jj) {
             const uint j = min(j0 + jj, r.keys - 1);
-            const float s = scores[jj];
+            const float s = capped(r, scores[jj]);
             float dp = dps[jj];
             if (has(kDropout)) dp *= keep(r, key, b, h, i, j);
             const bool allowed = is_allowed(r, b, i, j, mask >> jj) && j0 + jj < r.keys && lse.y != kEmptyRow;
@@ -81,6 +82,7 @@ void main() {
                 crossing += other ? ds[jj] : 0.0;
                 same += other ? 0.0 : ds[jj];
             }
+            if (has(kSoftcap)) ds[jj] *= slope_of_capped(r, s);
         }
         FORGET_SHARES()
         [[unroll]] for (uint d = 0; d < D; ++d) {

@@ -28,7 +28,7 @@ float score_of(const in uint32_t down, const in uint32_t across, const in float 
     const uint mask =
         has(kMask) ? mask_of(element_record, element_b, element_h, at_query, element_other) >> (j + down) : ~0u;
     const float score =
-        s * element_record.scale + extra_score(element_record, element_b, element_h, at_query, at_key);
+        capped(element_record, s * element_record.scale) + extra_score(element_record, element_b, element_h, at_query, at_key);
     return is_allowed(element_record, element_b, at_query, at_key, mask) && column < element_end ? score : -kInfinity;
 }
 float raised(const in uint32_t down, const in uint32_t across, const in float base, const in float most) {
@@ -91,6 +91,7 @@ void main() {
     uint end = r.keys;
     const bool ends_at_diagonal = has(kCausal) && !has(kPositions | kPrefix);
     if (ends_at_diagonal) end = clamp(first_of_group + kOwn, 1, r.keys);
+    if (has(kWindowAfter) && !has(kPositions)) end = end_of_window(r, first_of_group + kOwn, end);
     if (has(kWindow) && !has(kPositions)) {
         j0 = uint(max(int(first_of_group) - r.window + 1, 0));
         j0 = min(j0, r.keys - 1) / OTHER * OTHER;
@@ -162,7 +163,7 @@ void main() {
             [[unroll]] for (uint n = 0; n < SHARE; ++n) {
                 const uint column = j0 + lane_column + n;
                 const uint j = min(column, r.keys - 1);
-                const float score = s[n] * r.scale + extra_score(r, b, h, i, j);
+                const float score = capped(r, s[n] * r.scale) + extra_score(r, b, h, i, j);
                 s[n] = is_allowed(r, b, i, j, mask >> n) && column < keys_end ? score : -kInfinity;
                 most = max(most, s[n]);
             }
@@ -218,15 +219,17 @@ void main() {
     row_sum = sum_of_row(row_sum);
 #endif
     const bool in_range = row < r.queries;
-    const bool empty = row_sum == 0.0;
     if (has(kSplit)) {
         const uint of_part = ((b * r.heads + h) * r.parts + part) * r.queries + i;
         STORE_SUMS(y, kAcrossV, row_at(r.part_sums, of_part, DV, kF32), kF32, DV, in_range, 1.0)
         if (in_range && lane < ROWS) store_pair(r.part_numbers, uint64_t(of_part) * 2, vec2(base, row_sum));
         return;
     }
+    float divisor = row_sum;
+    if (has(kSinks)) divisor = add_sink(r, h, base, row_sum);
+    const bool empty = row_sum == 0.0;
     const uint64_t to = row_at(head_at(r.y, b, r.y_b, h, r.y_h, kTypeY), i, r.y_t, kTypeY);
-    const float factor = empty ? 0.0 : 1.0 / row_sum;
+    const float factor = empty ? 0.0 : 1.0 / divisor;
     STORE_SUMS(y, kAcrossV, to, kTypeY, DV, in_range, factor)
     if (!has(kZeroEmpty) && empty && in_range) {
         // A row without an allowed key becomes the mean of all values: here quads of columns by the row's lanes.

@@ -31,10 +31,14 @@ float probability_of(const in uint32_t down, const in uint32_t across, const in 
     const uint mask = mask_of(element_record, element_b, element_h, at_query, at_key);
     const bool allowed = is_allowed(element_record, element_b, at_query, at_key, mask) &&
                          column < element_record.queries && numbers.y != kEmptyRow;
-    const float score =
-        s * element_record.scale + extra_score(element_record, element_b, element_h, at_query, at_key);
+    const float score = capped(element_record, s * element_record.scale) +
+                        extra_score(element_record, element_b, element_h, at_query, at_key);
     const float p = allowed ? exp_of_score(score - numbers.x - numbers.y) : 0.0;
     return has(kDropout) && keep_of_query(i + across, j + down) == 0.0 ? -p : p;
+}
+// The derivative of a capped score.
+float slope_of(const in uint32_t down, const in uint32_t across, const in float s) {
+    return slope_of_capped(element_record, capped(element_record, s * element_record.scale));
 }
 // What the values are multiplied by: with the share of a row with nothing allowed.
 float used_of(const in uint32_t down, const in uint32_t across, const in float p, const in uint32_t j) {
@@ -100,6 +104,7 @@ void main() {
     uint begin = 0;
     uint end = r.queries;
     if (begins_at_diagonal) begin = min(first_of_group, r.queries - 1) / OTHER * OTHER;
+    if (has(kWindowAfter) && !has(kCausal) && only_near) begin = begin_of_window(r, first_of_group) / OTHER * OTHER;
     if (has(kWindow) && only_near)
         end = clamp(first_of_group + kOwn - 1 + min(uint(r.window), r.queries), begin + 1, r.queries);
     const uint blocks_of_head = (end - begin + OTHER - 1) / OTHER;
@@ -144,6 +149,11 @@ void main() {
             if (has(kDropout)) keep_of_queries(r, key, b, h, i0, first);
             Sums p[kBlocks * kDown], x[kBlocks * kDown];
             MULTIPLY(p, k, tile_d, kStrideD, kStepsD)
+            Sums slopes[kBlocks * kDown];
+            if (has(kSoftcap)) {
+                [[unroll]] for (uint t = 0; t < kBlocks * kDown; ++t)
+                    coopMatPerElementNV(slopes[t], p[t], slope_of);
+            }
             [[unroll]] for (uint d = 0; d < kDown; ++d)
                 [[unroll]] for (uint t = 0; t < kBlocks; ++t)
                     coopMatPerElementNV(p[t * kDown + d], p[t * kDown + d], probability_of, t * MM, d * MN);
@@ -158,12 +168,15 @@ void main() {
                 [[unroll]] for (uint d = 0; d < kDown; ++d)
                     [[unroll]] for (uint t = 0; t < kBlocks; ++t)
                         coopMatPerElementNV(x[t * kDown + d], x[t * kDown + d], gradient_of, p[t * kDown + d], t * MM);
+                if (has(kSoftcap)) {
+                    [[unroll]] for (uint t = 0; t < kBlocks * kDown; ++t) x[t] = x[t] * slopes[t];
+                }
                 ACCUMULATE(dk, x, tile_d, kStrideD, kAcrossD)
             }
             if (has(kDropout)) wait_for_subgroup(); // what was kept has been read
 #else
             // The probabilities; negative those that dropout removes.
-            float p[SHARE];
+            float p[SHARE], slopes[SHARE];
             MULTIPLY(k, tile_d, kStrideD, kStepsD)
             TAKE_SHARE(p)
             [[unroll]] for (uint n4 = 0; n4 < SHARE; n4 += 4) {
@@ -174,7 +187,9 @@ void main() {
                     const uint i = min(column, r.queries - 1);
                     const vec4 numbers = of_queries[lane_column + n4 + c];
                     const bool allowed = is_allowed(r, b, i, j, mask_of(r, b, h, i, j)) && column < r.queries && numbers.y != kEmptyRow;
-                    const float score = p[n4 + c] * r.scale + extra_score(r, b, h, i, j);
+                    const float s_capped = capped(r, p[n4 + c] * r.scale);
+                    if (has(kSoftcap)) slopes[n4 + c] = slope_of_capped(r, s_capped);
+                    const float score = s_capped + extra_score(r, b, h, i, j);
                     const float probability = allowed ? exp_of_score(score - numbers.x - numbers.y) : 0.0;
                     p[n4 + c] = kept[c] == 0.0 ? -probability : probability;
                 }
@@ -197,7 +212,7 @@ void main() {
                     const float ds = has(kDropout) ? max(p[c], 0.0) * r.dropout_factor * x[c] - abs(p[c]) * delta
                                                    : p[c] * (x[c] - delta);
                     // Where the probability is 0, so is the gradient, whatever dp is.
-                    x[c] = p[c] == 0.0 ? 0.0 : ds;
+                    x[c] = p[c] == 0.0 ? 0.0 : has(kSoftcap) ? ds * slopes[c] : ds;
                 }
                 GIVE_SHARE(x)
                 ACCUMULATE(dk, tile_d, kStrideD, kAcrossD)

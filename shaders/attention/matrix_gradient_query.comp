@@ -28,8 +28,8 @@ float gradient_of(const in uint32_t down, const in uint32_t across, const in flo
         has(kMask) ? mask_of(element_record, element_b, element_h, at_query, element_other) >> (j + down) : ~0u;
     const bool allowed = is_allowed(element_record, element_b, at_query, at_key, mask) &&
                          column < element_record.keys && logarithm != kEmptyRow;
-    const float score =
-        s * element_record.scale + extra_score(element_record, element_b, element_h, at_query, at_key);
+    const float s_capped = capped(element_record, s * element_record.scale);
+    const float score = s_capped + extra_score(element_record, element_b, element_h, at_query, at_key);
     const float p = allowed ? exp_of_score(score - most - logarithm) : 0.0;
     const float kept = has(kDropout) ? keep_of_key(i + across, j + down) : 1.0;
     // The probability is 0 where the pair is not allowed, whatever dp is.
@@ -40,7 +40,7 @@ float gradient_of(const in uint32_t down, const in uint32_t across, const in flo
         if (row < element_record.queries && column < element_record.keys)
             store_float(element_record.bias_gradient, at * element_record.keys + at_key, ds, kF32);
     }
-    return ds;
+    return has(kSoftcap) ? ds * slope_of_capped(element_record, s_capped) : ds;
 }
 #endif
 
@@ -100,6 +100,7 @@ void main() {
     uint end = r.keys;
     const bool ends_at_diagonal = has(kCausal) && !has(kPositions | kPrefix | kBiasGradient);
     if (ends_at_diagonal) end = clamp(first_of_group + kOwn, 1, r.keys);
+    if (has(kWindowAfter) && !has(kPositions | kBiasGradient)) end = end_of_window(r, first_of_group + kOwn, end);
     if (has(kWindow) && !has(kPositions | kBiasGradient)) {
         j0 = uint(max(int(first_of_group) - r.window + 1, 0));
         j0 = min(j0, r.keys - 1) / OTHER * OTHER;
@@ -143,13 +144,15 @@ void main() {
                     const uint column = j0 + lane_column + n + c;
                     const uint j = min(column, r.keys - 1);
                     const bool allowed = is_allowed(r, b, i, j, mask >> (n + c)) && column < r.keys && lse.y != kEmptyRow;
-                    const float score = s[n + c] * r.scale + extra_score(r, b, h, i, j);
+                    const float s_capped = capped(r, s[n + c] * r.scale);
+                    const float score = s_capped + extra_score(r, b, h, i, j);
                     const float p = allowed ? exp_of_score(score - lse.x - lse.y) : 0.0;
                     // The probability is 0 where the pair is not allowed, whatever dp is.
                     s[n + c] = p == 0.0 ? 0.0 : p * (dp[n + c] * kept[c] - delta);
                     if (has(kBiasGradient)) {
                         if (row < r.queries && column < r.keys) store_float(r.bias_gradient, at * r.keys + j, s[n + c], kF32);
                     }
+                    if (has(kSoftcap)) s[n + c] *= slope_of_capped(r, s_capped);
                 }
             }
             GIVE_SHARE(s)

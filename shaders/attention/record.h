@@ -22,6 +22,10 @@ HK_CONSTANT(kBiasGradient, 0x10000);
 HK_CONSTANT(kQueryDistanceGradient, 0x20000);
 HK_CONSTANT(kKeyDistanceGradient, 0x40000);
 HK_CONSTANT(kQueryClassGradient, 0x80000);
+// More of the first kind.
+HK_CONSTANT(kSoftcap, 0x100000);
+HK_CONSTANT(kSinks, 0x200000); // of a forward pass; with kZeroEmpty
+HK_CONSTANT(kWindowAfter, 0x400000);
 
 // forward, gradient_query and gradient_key. Strides are in elements; the innermost dimension is dense.
 HK_RECORD(Record) {
@@ -57,6 +61,7 @@ HK_RECORD(Record) {
     HK_READS(q_position);
     HK_READS(k_position);
     HK_READS(prefix);
+    HK_READS(sinks);   // [H]
     HK_READS(runtime); // RuntimeRecord
     // With kSplit; forward_sum reads them:
     HK_READS_OR_WRITES(part_sums);    // [B, H, parts, Tq, DV] of values times e^(score - base)
@@ -104,7 +109,9 @@ HK_RECORD(Record) {
     HK_U32(table_length);
     HK_U32(key_table_length);
     HK_F32(scale);
+    HK_F32(softcap);
     HK_I32(window);
+    HK_I32(window_after);
     HK_U32(stream); // random stream of dropout
     HK_U32(threshold);
     HK_F32(dropout_factor);
@@ -117,6 +124,18 @@ HK_RECORD(MaskRecord) {
     HK_U32(rows);
     HK_U32(keys);
     HK_U32(words); // of 32 keys
+};
+
+// sinks_gradient.comp.
+HK_RECORD(SinksRecord) {
+    HK_RECORD_HEAD;
+    HK_READS(sinks);     // [H]
+    HK_READS(lse);       // [B, H, Tq, 2]
+    HK_READS(delta);     // [B, H, Tq]
+    HK_WRITES(gradient); // [B, H, Tq]
+    HK_U32(rows);        // B * H * Tq
+    HK_U32(heads);
+    HK_U32(queries);
 };
 
 HK_CONSTANT(kKeysPerPart, 128); // of cached_part.comp
@@ -135,6 +154,7 @@ HK_RECORD(CachedRecord) {
     HK_READS(cache_row);     // [B, capacity]
     HK_READS(distance_bias); // [H, P]
     HK_READS(table);         // [table_length]
+    HK_READS(sinks);         // [H]
     // With several parts; cached_part.comp writes them, cached_sum.comp reads them:
     HK_READS_OR_WRITES(sums);    // [B, H, parts, DV] of values times e^(score - maximum)
     HK_READS_OR_WRITES(numbers); // [B, H, parts, 2]: the maximum, and the sum of e^(score - maximum)
@@ -162,4 +182,5 @@ HK_RECORD(CachedRecord) {
     HK_I32(distance_first);
     HK_I32(window);
     HK_F32(scale);
+    HK_F32(softcap);
 };

@@ -63,7 +63,7 @@ uint mask_of(Record r, uint b, uint h, uint i, uint j) {
 // mask: of mask_of() for this key.
 bool is_allowed(Record r, uint b, uint i, uint j, uint mask) {
     bool allowed = true;
-    if (has(kCausal | kWindow)) {
+    if (has(kCausal | kWindow | kWindowAfter)) {
         const int place = key_position(r, b, j);
         const int distance = query_position(r, b, i) - place;
         if (has(kCausal)) {
@@ -72,6 +72,7 @@ bool is_allowed(Record r, uint b, uint i, uint j, uint mask) {
             allowed = !ahead;
         }
         if (has(kWindow)) allowed = allowed && distance < r.window;
+        if (has(kWindowAfter)) allowed = allowed && -distance < r.window_after;
     }
     if (has(kKeyPadding)) allowed = allowed && given_int(r.key_padding, uint64_t(b) * r.keys + j) != 0;
     if (has(kQueryPadding)) allowed = allowed && given_int(r.query_padding, uint64_t(b) * r.queries + i) != 0;
@@ -80,6 +81,19 @@ bool is_allowed(Record r, uint b, uint i, uint j, uint mask) {
                                  given_int(r.k_group, uint64_t(b) * r.keys + j);
     if (has(kMask)) allowed = allowed && (mask & 1u) != 0;
     return allowed;
+}
+
+// Returns scale q.k with its soft cap, and the derivative of what that returns.
+float capped(Record r, float s) { return has(kSoftcap) ? r.softcap * tanh_(s / r.softcap) : s; }
+float slope_of_capped(Record r, float s) { return 1.0 - (s / r.softcap) * (s / r.softcap); }
+
+// Returns the end of the keys that queries before `end_of_queries` see, with default positions and kWindowAfter.
+uint end_of_window(Record r, uint end_of_queries, uint end) {
+    return clamp(end_of_queries - 1 + min(uint(r.window_after), r.keys), 1, end);
+}
+// Returns the first query that keys from `first` on are seen by.
+uint begin_of_window(Record r, uint first) {
+    return min(first - min(first, uint(r.window_after) - 1), r.queries - 1);
 }
 
 // Returns the terms added to scale q.k.

@@ -40,6 +40,7 @@ void main() {
     uint j0 = 0;
     uint end = r.keys;
     if (has(kCausal) && !has(kPositions | kPrefix)) end = clamp(first + kOwn, 1, r.keys);
+    if (has(kWindowAfter) && !has(kPositions)) end = end_of_window(r, first + kOwn, end);
     if (has(kWindow) && !has(kPositions)) {
         j0 = uint(max(int(first) - r.window + 1, 0));
         j0 = min(j0, r.keys - 1) / kOther * kOther;
@@ -62,7 +63,7 @@ void main() {
             const uint jj = min(column, r.keys - 1);
             [[unroll]] for (uint i = 0; i < 4; ++i) {
                 const uint ii = min(first + down * 4 + i, r.queries - 1);
-                const float score = s[j][i] * r.scale + extra_score(r, b, h, ii, jj);
+                const float score = capped(r, s[j][i] * r.scale) + extra_score(r, b, h, ii, jj);
                 s[j][i] = is_allowed(r, b, ii, jj, mask[i] >> j) && column < keys_end ? score : -kInfinity;
             }
         }
@@ -96,7 +97,16 @@ void main() {
     } while (j0 < end);
 
     row_sum = sum_across(row_sum);
-    if (across == 0) row_factors[down] = row_sum;
+    vec4 divisors = row_sum;
+    if (has(kSinks) && !has(kSplit)) {
+        [[unroll]] for (uint i = 0; i < 4; ++i) {
+            float base = row_max[i], sum = row_sum[i];
+            divisors[i] = add_sink(r, h, base, sum);
+            row_max[i] = base;
+            row_sum[i] = sum;
+        }
+    }
+    if (across == 0) row_factors[down] = divisors;
     barrier();
     if (!has(kZeroEmpty | kSplit)) {
         bool any_empty = false;

@@ -72,6 +72,7 @@ void main() {
     uint begin = 0;
     uint end = r.queries;
     if (has(kCausal) && only_near) begin = min(first, r.queries - 1) / kOther * kOther;
+    if (has(kWindowAfter) && !has(kCausal) && only_near) begin = begin_of_window(r, first) / kOther * kOther;
     if (has(kWindow) && only_near) end = clamp(first + kOwn - 1 + min(uint(r.window), r.queries), 1, r.queries);
 
     uint hh = 0;
@@ -85,6 +86,7 @@ void main() {
             // The probabilities; negative those that dropout removes. Then ds.
             vec4 p[4] = {vec4(0.0), vec4(0.0), vec4(0.0), vec4(0.0)};
             multiply(p, keys, rows_from(queries, r.q_t, i0, r.queries, kTypeQ), D);
+            vec4 slopes[4]; // of capped scores
             vec4 share; // of the gradient of a row with nothing allowed, by query; otherwise 0
             [[unroll]] for (uint i = 0; i < 4; ++i) {
                 const uint column = i0 + across * 4 + i;
@@ -99,7 +101,9 @@ void main() {
                 [[unroll]] for (uint j = 0; j < 4; ++j) {
                     const uint jj = min(first + down * 4 + j, r.keys - 1);
                     const bool allowed = is_allowed(r, b, ii, jj, mask >> j) && column < r.queries && lse.y != kEmptyRow;
-                    const float score = p[i][j] * r.scale + extra_score(r, b, h, ii, jj);
+                    const float s_capped = capped(r, p[i][j] * r.scale);
+                    if (has(kSoftcap)) slopes[i][j] = slope_of_capped(r, s_capped);
+                    const float score = s_capped + extra_score(r, b, h, ii, jj);
                     const float probability = allowed ? exp_of_score(score - lse.x - lse.y) : 0.0;
                     p[i][j] = kept[j] == 0.0 ? -probability : probability;
                 }
@@ -119,6 +123,9 @@ void main() {
                     [[unroll]] for (uint j = 0; j < 4; ++j) p[i][j] = p[i][j] == 0.0 ? 0.0 : ds[j];
                 }
                 if (has(kKeyDistanceGradient)) add_to_buckets(r, p, b, h, first, i0);
+                if (has(kSoftcap)) {
+                    [[unroll]] for (uint i = 0; i < 4; ++i) p[i] *= slopes[i];
+                }
                 APPLY(dk, D, kColumnsD, kRowsD, kPartsD, kTakeD, slice_of(p, hekla_slice),
                       rows_from(queries, r.q_t, i0, r.queries, kTypeQ))
             }

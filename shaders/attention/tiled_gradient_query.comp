@@ -89,6 +89,7 @@ void main() {
     uint j0 = 0;
     uint end = r.keys;
     if (has(kCausal) && !has(kPositions | kPrefix | kBiasGradient)) end = clamp(first + kOwn, 1, r.keys);
+    if (has(kWindowAfter) && !has(kPositions | kBiasGradient)) end = end_of_window(r, first + kOwn, end);
     if (has(kWindow) && !has(kPositions | kBiasGradient)) {
         j0 = uint(max(int(first) - r.window + 1, 0));
         j0 = min(j0, r.keys - 1) / kOther * kOther;
@@ -97,6 +98,7 @@ void main() {
         vec4 s[4] = {vec4(0.0), vec4(0.0), vec4(0.0), vec4(0.0)};
         multiply(s, queries, rows_from(keys, r.k_t, j0, r.keys, kTypeK), D);
         const vec4 largest = row_max[down], logarithm = row_log[down];
+        vec4 slopes[4]; // of capped scores
         uint mask[4];
         [[unroll]] for (uint i = 0; i < 4; ++i)
             mask[i] = mask_of(r, b, h, min(first + down * 4 + i, r.queries - 1), j0 + across * 4);
@@ -106,7 +108,9 @@ void main() {
             [[unroll]] for (uint i = 0; i < 4; ++i) {
                 const uint ii = min(first + down * 4 + i, r.queries - 1);
                 const bool allowed = is_allowed(r, b, ii, jj, mask[i] >> j) && column < r.keys && logarithm[i] != kEmptyRow;
-                const float score = s[j][i] * r.scale + extra_score(r, b, h, ii, jj);
+                const float s_capped = capped(r, s[j][i] * r.scale);
+                if (has(kSoftcap)) slopes[j][i] = slope_of_capped(r, s_capped);
+                const float score = s_capped + extra_score(r, b, h, ii, jj);
                 s[j][i] = allowed ? exp_of_score(score - largest[i] - logarithm[i]) : 0.0;
             }
         }
@@ -140,6 +144,9 @@ void main() {
             }
         }
         if (has(kQueryDistanceGradient)) add_to_buckets(r, s, b, first, rows, j0);
+        if (has(kSoftcap)) {
+            [[unroll]] for (uint j = 0; j < 4; ++j) s[j] *= slopes[j];
+        }
         APPLY(dq, D, kColumnsD, kRowsD, kPartsD, kTakeD, slice_of(s, hekla_slice), rows_from(keys, r.k_t, j0, r.keys, kTypeK))
         j0 += kOther;
     } while (j0 < end);

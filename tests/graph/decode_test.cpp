@@ -45,11 +45,13 @@ Graph describe(int64_t length) {
     };
     std::vector<ValueId> inputs{turned("q"), turned("k"), heads_of(b, linear("v", x), length), kNone,
                                 weight("distances", {kHeads, 3})};
-    inputs.resize(18, kNone);
+    inputs.resize(19, kNone);
     inputs[15] = inputs[16] = b.positions(kBatch, length); // the default, given explicitly
+    inputs[18] = weight("sinks", {kHeads});
     const NamedAttribute attributes[] = {{"causal", int64_t{1}},
                                          {"distance_first", int64_t{0}},
                                          {"distance_table", std::vector<int64_t>{0, 1, 1, 2}},
+                                         {"softcap", 0.7},
                                          {"cache", "self"}};
     x = b(Op::add, {x, merged(b.emit(Op::attention, inputs, attributes)[0])});
     b.scope_begin("cross");

@@ -12,13 +12,13 @@ struct Options {
     int64_t batch = 2, heads = 2, key_heads = 2, queries = 3, keys = 5, width = 3, value_width = 2;
     int64_t bias_batch = 0, bias_heads = 0; // 0: no bias
     bool distance_bias = false, query_distance = false, key_distance = false, query_class = false;
-    bool key_padding = false, query_padding = false, groups = false, positions = false, prefix = false;
+    bool key_padding = false, query_padding = false, groups = false, positions = false, prefix = false, sinks = false;
     int64_t mask_batch = 0, mask_heads = 0; // 0: no mask
-    int64_t causal = 0, window = 0, empty_row = 0;
-    double scale = 0, dropout = 0;
+    int64_t causal = 0, window = 0, window_after = 0, empty_row = 0;
+    double scale = 0, dropout = 0, softcap = 0;
 };
 
-constexpr std::size_t kInputs = 18; // attention's, in the table's order
+constexpr std::size_t kInputs = 19; // attention's, in the table's order
 
 GradientCase attention(const std::string& name, const Options& o) {
     std::vector<Variable> variables;
@@ -35,6 +35,7 @@ GradientCase attention(const std::string& name, const Options& o) {
     if (o.query_distance) variable(5, {o.batch, o.heads, o.queries, 3});
     if (o.key_distance) variable(6, {o.batch, o.heads, o.keys, 4});
     if (o.query_class) variable(7, {o.batch, o.heads, o.queries, 2});
+    if (o.sinks) variable(18, {o.heads});
     const auto describe = [=](Builder& b, Values x) {
         std::vector<ValueId> inputs(kInputs, kNone);
         for (std::size_t i = 0; i < places.size(); ++i) inputs[places[i]] = x[i];
@@ -63,11 +64,9 @@ GradientCase attention(const std::string& name, const Options& o) {
             inputs[16] = pattern(key_row, [](int64_t i) { return i * 3 % 7; });
         }
         if (o.prefix) inputs[17] = pattern({o.batch}, [](int64_t i) { return i * 3; });
-        std::vector<NamedAttribute> attributes = {{"scale", o.scale},
-                                                  {"causal", o.causal},
-                                                  {"window", o.window},
-                                                  {"empty_row", o.empty_row},
-                                                  {"dropout", o.dropout}};
+        std::vector<NamedAttribute> attributes = {
+            {"scale", o.scale},     {"causal", o.causal},       {"window", o.window},  {"window_after", o.window_after},
+            {"softcap", o.softcap}, {"empty_row", o.empty_row}, {"dropout", o.dropout}};
         if (o.distance_bias || o.query_distance) {
             attributes.push_back({"distance_first", int64_t{-2}});
             attributes.push_back({"distance_table", std::vector<int64_t>{2, 1, 0, 1}});
@@ -83,7 +82,7 @@ GradientCase attention(const std::string& name, const Options& o) {
 }
 
 // Enables option i of kOptionCount in addition to those already set.
-constexpr int kOptionCount = 17;
+constexpr int kOptionCount = 20;
 const char* add_option(Options& o, int i) {
     switch (i) {
     case 0: o.bias_batch = o.batch, o.bias_heads = o.heads; return "bias";
@@ -102,6 +101,9 @@ const char* add_option(Options& o, int i) {
     case 13: o.window = 2; return "window";
     case 14: o.mask_batch = o.batch, o.mask_heads = 1; return "mask";
     case 15: o.mask_batch = 1, o.mask_heads = o.heads, o.empty_row = 1; return "mask, empty rows zero";
+    case 16: o.sinks = true; return "sinks";
+    case 17: o.softcap = 0.6; return "softcap";
+    case 18: o.window = 2, o.window_after = 2; return "window on both sides";
     default: o.dropout = 0.3, o.scale = 0.7; return "dropout, scale";
     }
 }

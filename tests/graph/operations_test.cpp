@@ -28,4 +28,12 @@ TEST_CASE("operations without a gradient end it, and do not refuse it") {
     CHECK((rules_of(Op::attention_gradient).gradient == nullptr)); // has none of its own: an error
 }
 
+TEST_CASE("a revision that was added later needs a newer minor version of the ABI") {
+    CHECK(since_of(info(Op::attention), 1) == 0);
+    CHECK(since_of(info(Op::attention), 2) == 2);
+    CHECK(since_of(info(Op::scatter), 1) == 1);
+    for (const OperationInfo& o : operation_table())
+        CHECK_MESSAGE((o.revision > 1) == (since_of(o, 2) != o.since), o.name);
+}
+
 } // namespace hekla::test

@@ -24,6 +24,13 @@ Inputs plain_inputs() {
     return inputs;
 }
 
+// Of expected().
+struct Softmax {
+    double cap = 0;                // 0: none
+    const Tensor* sinks = nullptr; // null: none
+    bool zero_empty = false;
+};
+
 double element(const Tensor& x, std::initializer_list<int64_t> index) {
     int64_t place = 0;
     int axis = 0;
@@ -34,27 +41,28 @@ double element(const Tensor& x, std::initializer_list<int64_t> index) {
     return x.data[static_cast<std::size_t>(place)];
 }
 
-// Computes y by the definition: softmax over the allowed keys of scale q.k + `term`; the mean of v if no key is
-// allowed.
+// Computes y by the definition: softmax over the allowed keys, and a sink, of scale q.k, which may be capped, + `term`;
+// the mean of v if no key is allowed.
 std::vector<double> expected(const Inputs& inputs, double scale, const std::function<bool(const Place&)>& allowed,
-                             const std::function<double(const Place&)>& term, bool zero_empty = false) {
+                             const std::function<double(const Place&)>& term, const Softmax& o = {}) {
     std::vector<double> y;
     for (int64_t b = 0; b < kBatch; ++b)
         for (int64_t h = 0; h < kHeads; ++h)
             for (int64_t i = 0; i < kQueries; ++i) {
                 const int64_t g = h / 2;
                 std::vector<double> weight(kKeys);
-                double total = 0;
-                bool any = false;
+                double total = o.sinks != nullptr ? std::exp(element(*o.sinks, {h})) : 0;
+                bool any = o.sinks != nullptr;
                 for (int64_t j = 0; j < kKeys; ++j) {
                     if (!allowed({b, h, i, j})) continue;
                     double score = 0;
                     for (int64_t d = 0; d < kWidth; ++d)
                         score += element(*inputs[0], {b, h, i, d}) * element(*inputs[1], {b, g, j, d});
                     any = true;
-                    total += weight[static_cast<std::size_t>(j)] = std::exp(scale * score + term({b, h, i, j}));
+                    const double s = o.cap > 0 ? o.cap * std::tanh(scale * score / o.cap) : scale * score;
+                    total += weight[static_cast<std::size_t>(j)] = std::exp(s + term({b, h, i, j}));
                 }
-                for (double& w : weight) w = any ? w / total : zero_empty ? 0 : 1.0 / kKeys;
+                for (double& w : weight) w = any ? w / total : o.zero_empty ? 0 : 1.0 / kKeys;
                 for (int64_t d = 0; d < kValueWidth; ++d) {
                     double sum = 0;
                     for (int64_t j = 0; j < kKeys; ++j)
@@ -178,7 +186,8 @@ TEST_CASE("every option of attention follows its definition") {
                element(*in[13], {p.b, p.i}) == element(*in[14], {p.b, p.j});
     };
     check_values(run(Op::attention, in)[0], expected(in, kScale, allowed, nothing));
-    check_values(run(Op::attention, in, {{"empty_row", int64_t{1}}})[0], expected(in, kScale, allowed, nothing, true));
+    check_values(run(Op::attention, in, {{"empty_row", int64_t{1}}})[0],
+                 expected(in, kScale, allowed, nothing, {.zero_empty = true}));
 }
 
 TEST_CASE("a row without allowed keys gives the mean of v, marks its lse, and has a gradient only for v") {
@@ -275,17 +284,44 @@ Tensor own_rows(int64_t batch, int64_t capacity) {
 
 } // namespace
 
+TEST_CASE("capped scores, sinks and windows on both sides follow the definition of attention") {
+    Inputs in = plain_inputs();
+    check_values(run(Op::attention, in, {{"softcap", 0.3}})[0], expected(in, kScale, always, nothing, {.cap = 0.3}));
+    check_values(run(Op::attention, in, {{"window", int64_t{2}}, {"window_after", int64_t{3}}})[0],
+                 expected(
+                     in, kScale, [](const Place& p) { return p.i - p.j < 2 && p.j - p.i < 3; }, nothing));
+    check_values(run(Op::attention, in, {{"window_after", int64_t{1}}})[0],
+                 run(Op::attention, in, {{"causal", int64_t{1}}})[0].data);
+    in[3] = wave({1, 4, 3, 5}, 0.4); // is added to the capped score
+    in.resize(19);
+    in[18] = wave({4}, 0.7);
+    const auto bias = [&](const Place& p) { return element(*in[3], {p.b, p.h, p.i, p.j}); };
+    check_values(run(Op::attention, in, {{"softcap", 0.2}})[0],
+                 expected(in, kScale, always, bias, {.cap = 0.2, .sinks = &*in[18]}));
+    in[12] = flags({2, 1, 3, 5}, 4);
+    for (std::size_t j = 0; j < 5; ++j) in[12]->data[j] = 0; // nothing but the sink
+    const auto allowed = [&](const Place& p) { return element(*in[12], {p.b, p.h, p.i, p.j}) != 0; };
+    const Tensor y = run(Op::attention, in)[0];
+    check_values(y, expected(in, kScale, allowed, bias, {.sinks = &*in[18]}));
+    CHECK(y.data[0] == 0);
+    CHECK(try_run(Op::attention, in, {{"softcap", -1.0}}).code() == Code::invalid_argument);
+    in[18] = wave({3}, 0.7);
+    CHECK(try_run(Op::attention, in).code() == Code::invalid_argument);
+}
+
 TEST_CASE("attention over a cache, in chunks of any size, equals attention over everything") {
     const int64_t length = 7, capacity = 8;
     const Tensor q = wave({2, 4, length, 3}, 0.1), k = wave({2, 2, length, 3}, 0.2), v = wave({2, 2, length, 2}, 0.3);
     const Tensor distance_bias = wave({4, 3}, 0.4);
+    const Tensor sinks = wave({4}, 0.6);
     for (const int64_t window : {0, 3})
         for (const bool biased : {false, true}) {
-            Attributes attributes = {{"causal", int64_t{1}}, {"window", window}};
+            Attributes attributes = {{"causal", int64_t{1}}, {"window", window}, {"softcap", biased ? 0.4 : 0.0}};
             Inputs whole = {q, k, v};
             if (biased) {
-                whole.resize(5);
+                whole.resize(19);
                 whole[4] = distance_bias;
+                whole[18] = sinks;
                 attributes.push_back({"distance_first", int64_t{0}});
                 attributes.push_back({"distance_table", std::vector<int64_t>{0, 2, 1}});
             }
@@ -300,7 +336,7 @@ TEST_CASE("attention over a cache, in chunks of any size, equals attention over 
                     const double s = static_cast<double>(start), c = static_cast<double>(chunk);
                     Inputs in = {part(q, start, chunk), part(k, start, chunk), part(v, start, chunk),
                                  ints({2}, {s, s}),     ints({2}, {c, c}),     own_rows(2, capacity)};
-                    if (biased) in.push_back(distance_bias);
+                    if (biased) in.insert(in.end(), {distance_bias, sinks});
                     const auto y = run(Op::attention_cached, in, attributes, {}, &caches);
                     check_values(y[0], part(expected_y, start, chunk).data, 1e-13);
                     start += chunk;

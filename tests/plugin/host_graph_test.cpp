@@ -59,6 +59,33 @@ TEST_CASE("host graph: a buffer is updated in mode train alone") {
     }
 }
 
+TEST_CASE("host graph: what a newer revision of an operation has is refused in an older one") {
+    const hk_graph_interface& g = *plugin::host_graph_interface();
+    const auto emitted = [&](uint32_t revision, bool with_sinks, bool with_cap) {
+        plugin::Joint joint;
+        hk_builder view(joint, 1);
+        const int64_t dims[] = {1, 2, 3, 4}, heads[] = {2};
+        hk_value inputs[19] = {};
+        for (hk_value* input : {inputs, inputs + 1, inputs + 2}) *input = g.fill(&view, HK_KIND_FLOAT, dims, 4, 0.5);
+        inputs[18] = g.fill(&view, HK_KIND_FLOAT, heads, 1, 1.0);
+        hk_attribute cap{};
+        cap.struct_size = sizeof cap;
+        cap.name = text("softcap");
+        cap.type = HK_ATTRIBUTE_REAL;
+        cap.real = 2.0;
+        hk_value y = 0;
+        g.emit(&view, text("attention"), revision, inputs, with_sinks ? 19 : 18, &cap, with_cap ? 1 : 0, &y, 1);
+        hk_error error;
+        CHECK((g.status(&view, &error) == HK_OK) == (y != 0));
+        return error.message;
+    };
+    CHECK(emitted(1, false, false).empty());
+    CHECK(emitted(2, true, true).empty());
+    CHECK(emitted(1, true, false) == "attention: input sinks needs revision 2, 1 was asked for");
+    CHECK(emitted(1, false, true) == "attention: attribute softcap needs revision 2, 1 was asked for");
+    CHECK(emitted(3, false, false).find("this host has 1 to 2") != std::string::npos);
+}
+
 TEST_CASE("host graph: positions are counted by the length, by the cache, and with virtual tokens") {
     const hk_graph_interface& g = *plugin::host_graph_interface();
     const auto count = [&](int32_t mode, int64_t capacity, int64_t shift, int64_t length) {

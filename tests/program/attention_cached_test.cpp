@@ -11,7 +11,8 @@ namespace {
 
 struct Case {
     int64_t heads = 4, key_heads = 2, width = 8, value_width = 6, window = 0;
-    bool causal = true, distance = false;
+    bool causal = true, distance = false, sinks = false;
+    double softcap = 0;
     bool first = false; // the first step is one that begins every row
     program::Storage cache = program::Storage::f32;
     int64_t capacity = 24;
@@ -32,12 +33,13 @@ Graph chunk_graph(const Case& c, int64_t chunk, bool first) {
                               b.input("start", Kind::int32, {kBatch}),
                               b.input("count", Kind::int32, {kBatch}),
                               b.input("cache_row", Kind::int32, {kBatch, c.capacity}),
-                              c.distance ? b.input("distance_bias", Kind::float_, {c.heads, 4}) : graph::kNone};
+                              c.distance ? b.input("distance_bias", Kind::float_, {c.heads, 4}) : graph::kNone,
+                              c.sinks ? b.input("sinks", Kind::float_, {c.heads}) : graph::kNone};
     const graph::NamedAttribute attributes[] = {
-        {"causal", int64_t{c.causal}},    {"window", c.window},
-        {"distance_first", int64_t{-1}},  {"distance_table", std::vector<int64_t>{3, 0, 1, 2, 2}},
-        {"first", int64_t{first}},        {"capacity", c.capacity},
-        {"cache", std::string("layer.0")}};
+        {"causal", int64_t{c.causal}},     {"window", c.window},
+        {"distance_first", int64_t{-1}},   {"distance_table", std::vector<int64_t>{3, 0, 1, 2, 2}},
+        {"first", int64_t{first}},         {"capacity", c.capacity},
+        {"cache", std::string("layer.0")}, {"softcap", c.softcap}};
     b.output("y", b.emit(Op::attention_cached, inputs, attributes)[0]);
     return finished(std::move(b));
 }
@@ -93,6 +95,12 @@ void check_cases(Bench& bench) {
     check_case(bench, {.heads = 3, .key_heads = 3, .width = 5, .value_width = 7});
     check_case(bench, {.heads = 2, .key_heads = 1, .width = 64, .value_width = 64, .window = 3});
     check_case(bench, {.causal = false, .distance = true});
+    check_case(bench, {.sinks = true, .softcap = 0.3});
+    check_case(bench, {.heads = 2, .width = 5, .value_width = 7, .window = 3, .sinks = true, .first = true});
+    check_case(bench, {.width = 12, .value_width = 20, .distance = true, .softcap = 0.3, .first = true});
+    check_case(
+        bench,
+        {.heads = 6, .width = 12, .value_width = 20, .sinks = true, .softcap = 0.3, .capacity = 300, .counts = kLong});
     check_case(bench, {.first = true});
     check_case(bench, {.heads = 3, .key_heads = 1, .width = 5, .value_width = 7, .window = 2, .first = true});
     check_case(bench, {.heads = 2, .key_heads = 2, .width = 64, .value_width = 64, .distance = true, .first = true});

@@ -16,9 +16,9 @@ struct Case {
     int64_t batch = 2, heads = 2, key_heads = 2, queries = 11, keys = 11, width = 8, value_width = 8;
     bool causal = false, key_padding = false, query_padding = false, mask = false, bias = false, distance_bias = false;
     bool query_distance = false, key_distance = false, query_class = false, groups = false, prefix = false,
-         positions = false, hidden_rows = false;
-    int64_t window = 0, empty_row = 0;
-    double dropout = 0;
+         positions = false, hidden_rows = false, sinks = false;
+    int64_t window = 0, window_after = 0, empty_row = 0;
+    double dropout = 0, softcap = 0;
     bool mask_of_heads = false; // the mask is [1, heads, queries, keys]
     bool halves = false;        // q, k, v and dy may be stored in 16 bits
 };
@@ -59,9 +59,12 @@ Graph attention_graph(const Case& c) {
         input(c.groups, "k_group", {c.batch, c.keys}),
         input(c.positions, "q_position", {c.batch, c.queries}),
         input(c.positions, "k_position", {c.batch, c.keys}),
-        input(c.prefix, "prefix", {c.batch})};
+        input(c.prefix, "prefix", {c.batch}),
+        parameter(c.sinks, "sinks", {c.heads})};
     const graph::NamedAttribute attributes[] = {{"causal", int64_t{c.causal}},
                                                 {"window", c.window},
+                                                {"window_after", c.window_after},
+                                                {"softcap", c.softcap},
                                                 {"empty_row", c.empty_row},
                                                 {"dropout", c.dropout},
                                                 {"stream", int64_t{5}},
@@ -181,7 +184,9 @@ TEST_CASE("attention: GPUs split the keys of few queries") {
                    {.batch = 1, .queries = 5, .keys = 770, .query_padding = true, .empty_row = 1, .dropout = 0.2}));
     CHECK(is_split(bench, {.batch = 1, .heads = 1, .key_heads = 1, .queries = 530, .keys = 540, .causal = true}));
     CHECK_FALSE(is_split(bench, {.batch = 1, .queries = 37, .keys = 605, .causal = true}));
+    CHECK(is_split(bench, {.batch = 1, .queries = 37, .keys = 605, .mask = true, .sinks = true, .softcap = 0.4}));
     CHECK_FALSE(is_split(bench, {.batch = 1, .queries = 5, .keys = 605, .window = 40}));
+    CHECK_FALSE(is_split(bench, {.batch = 1, .queries = 5, .keys = 605, .window_after = 40}));
     CHECK_FALSE(is_split(bench, {.batch = 1, .queries = 5, .keys = 500}));
 }
 
@@ -211,6 +216,25 @@ TEST_CASE("attention: windows, prefixes, positions") {
     check_attention(bench, {.causal = true, .distance_bias = true, .positions = true, .window = 3});
 }
 
+// Alone, and with what uses the same numbers of a kernel.
+TEST_CASE("attention: capped scores, sinks and windows on both sides") {
+    Bench bench;
+    check_attention(bench, {.softcap = 0.4});
+    check_attention(bench, {.queries = 19, .keys = 13, .width = 5, .value_width = 7, .causal = true, .softcap = 0.4});
+    check_attention(bench, {.bias = true, .distance_bias = true, .query_class = true, .softcap = 0.3});
+    check_attention(bench, {.query_distance = true, .key_distance = true, .dropout = 0.2, .softcap = 0.3});
+    check_attention(bench, {.sinks = true});
+    check_attention(bench, {.heads = 4, .key_heads = 2, .queries = 37, .causal = true, .sinks = true, .dropout = 0.3});
+    check_attention(bench, {.mask = true, .sinks = true}); // the sink alone, in some rows
+    check_attention(bench, {.queries = 30, .keys = 30, .window = 4, .window_after = 4});
+    check_attention(bench, {.queries = 30, .keys = 30, .sinks = true, .window = 3, .window_after = 9, .softcap = 0.5});
+    check_attention(bench, {.queries = 20, .keys = 27, .window_after = 5});
+    check_attention(bench, {.queries = 27, .keys = 20, .window_after = 1});
+    check_attention(bench, {.causal = true, .prefix = true, .window_after = 2});
+    check_attention(bench, {.positions = true, .window = 3, .window_after = 3});
+    check_attention(bench, {.bias = true, .window = 2, .window_after = 2});
+}
+
 TEST_CASE("attention: many rows, of which CPUs give two to a lane") {
     Bench bench;
     const Case many{.batch = 8, .heads = 4, .queries = 35, .keys = 41, .width = 6, .value_width = 4};
@@ -223,6 +247,7 @@ TEST_CASE("attention: many rows, of which CPUs give two to a lane") {
     check([](Case& c) { c.causal = true, c.dropout = 0.2; });
     check([](Case& c) { c.mask = true, c.empty_row = 1; });
     check([](Case& c) { c.bias = true, c.window = 7; });
+    check([](Case& c) { c.sinks = true, c.softcap = 0.4, c.window = 7, c.window_after = 4; });
     check([](Case& c) { c.queries = 64, c.keys = 3, c.width = 5, c.value_width = 7; });
 }
 
@@ -233,6 +258,10 @@ TEST_CASE("attention: several blocks of queries and keys") {
     check_attention(bench, {.batch = 1, .queries = 150, .keys = 150, .causal = true, .dropout = 0.2});
     check_attention(bench, {.batch = 1, .queries = 129, .keys = 140, .width = 4, .causal = true, .window = 70});
     check_attention(bench, {.batch = 1, .queries = 140, .keys = 129, .window = 40, .empty_row = 1});
+    check_attention(bench, {.batch = 1, .queries = 210, .keys = 210, .window = 20, .window_after = 20, .softcap = 0.4});
+    check_attention(bench, {.batch = 1, .queries = 150, .keys = 190, .causal = true, .sinks = true, .softcap = 0.4});
+    check_attention(bench, {.batch = 1, .queries = 131, .keys = 70, .sinks = true, .window_after = 33, .dropout = 0.2});
+    check_attention(bench, {.batch = 1, .queries = 170, .keys = 70, .window = 30, .window_after = 7}); // empty rows
     check_attention(bench,
                     {.batch = 1, .heads = 4, .queries = 65, .keys = 129, .width = 5, .mask = true, .empty_row = 0});
     check_attention(bench, {.batch = 1, .queries = 67, .keys = 133, .query_distance = true, .key_distance = true});
@@ -258,6 +287,16 @@ TEST_CASE("attention: the variants for GPUs, with few registers and small workgr
         Bench bench(as_gpu, overrides);
         check_attention(bench, {.batch = 1, .queries = 70, .keys = 75, .width = 64, .value_width = 64, .causal = true});
         check_attention(bench, {.batch = 1, .queries = 33, .keys = 140, .width = 5, .value_width = 90, .dropout = 0.2});
+        check_attention(bench, {.batch = 1,
+                                .queries = 70,
+                                .keys = 75,
+                                .width = 12,
+                                .value_width = 8,
+                                .key_distance = true,
+                                .sinks = true,
+                                .window = 30,
+                                .window_after = 20,
+                                .softcap = 0.4});
     }
 }
 
@@ -274,6 +313,16 @@ TEST_CASE("attention: widths of heads up to 256, even and odd") {
                                 .value_width = value_width,
                                 .causal = true});
     check_attention(bench, {.batch = 1, .queries = 40, .keys = 70, .width = 160, .value_width = 160, .dropout = 0.3});
+    check_attention(bench, {.batch = 1,
+                            .key_heads = 1,
+                            .queries = 37,
+                            .keys = 70,
+                            .width = 256,
+                            .value_width = 256,
+                            .causal = true,
+                            .sinks = true,
+                            .window = 9,
+                            .softcap = 0.4});
 }
 
 TEST_CASE("attention: q, k and v as views of one tensor, at offsets that are multiples of 4 or not") {
@@ -348,6 +397,12 @@ void check_16_bits(Bench& bench, bool elements) {
         check({.batch = 1, .queries = 131, .keys = 100, .window = 37});
         check({.batch = 1, .queries = 100, .keys = 131, .causal = true, .window = 3, .empty_row = 1});
         check({.causal = true, .prefix = true, .positions = true});
+        check({.batch = 1, .queries = 131, .keys = 131, .causal = true, .softcap = 0.5});
+        check({.queries = 40, .keys = 70, .width = 24, .value_width = 40, .dropout = 0.2, .softcap = 0.5});
+        check({.bias = true, .softcap = 0.5});
+        check({.batch = 1, .heads = 4, .key_heads = 2, .queries = 70, .keys = 75, .mask = true, .sinks = true});
+        check({.batch = 1, .queries = 131, .keys = 131, .window = 20, .window_after = 20});
+        check({.batch = 1, .queries = 35, .keys = 605, .sinks = true, .softcap = 0.5}); // GPUs split the keys
     }
 }
 

@@ -176,12 +176,17 @@ def gemma(r):
     return dict(grouped(r), head_dim=r.choice([4, 8]))
 
 
-def gemma3_text(r):
+def gemma2(r):
     c = gemma(r)
     c["hidden_activation"] = c.pop("hidden_act")
-    c.update(sliding_window=r.choice([3, 4]), query_pre_attn_scalar=r.choice([4, 12]), attn_logit_softcapping=None,
-             final_logit_softcapping=r.choice([None, 2.0]))
+    c.update(sliding_window=r.choice([3, 4]), query_pre_attn_scalar=r.choice([4, 12]),
+             attn_logit_softcapping=r.choice([None, 0.5, 2.0]), final_logit_softcapping=r.choice([None, 2.0]))
     layer_types(r, c)
+    return c
+
+
+def gemma3_text(r):
+    c = dict(gemma2(r), attn_logit_softcapping=None)
     rope = {k: c["rope_parameters"] for k in ("full_attention", "sliding_attention") if r.random() < 0.7 and "rope_parameters" in c}
     c.pop("rope_parameters", None)
     if rope: c["rope_parameters"] = {k: dict(v) for k, v in rope.items()}
@@ -278,6 +283,19 @@ def distilbert(r):
                 tie_word_embeddings=r.random() < 0.8)
 
 
+def modernbert(r):
+    heads, hidden = sizes(r)
+    c = dict(vocab_size=VOCABULARY, hidden_size=hidden, num_attention_heads=heads, num_hidden_layers=r.choice([1, 2, 4]),
+             intermediate_size=r.choice([16, 24]), max_position_embeddings=r.choice([16, 32]), pad_token_id=0, bos_token_id=1,
+             eos_token_id=1, cls_token_id=1, sep_token_id=1, local_attention=r.choice([2, 5, 8]), norm_eps=r.choice([1e-5, 1e-2]),
+             hidden_activation=r.choice(["gelu", "silu"]), classifier_activation=r.choice(["gelu", "relu"]),
+             classifier_pooling=r.choice(["cls", "mean"]))
+    c.update({key: r.random() < 0.4 for key in ("norm_bias", "attention_bias", "mlp_bias", "decoder_bias", "classifier_bias")})
+    if r.random() < 0.4: c["global_attn_every_n_layers"] = 2
+    layer_types(r, c, 0.4)
+    return c
+
+
 def flaubert(r):
     heads, hidden = sizes(r)
     return dict(vocab_size=VOCABULARY, emb_dim=hidden, n_heads=heads, n_layers=r.choice([1, 2]), pre_norm=r.random() < 0.5,
@@ -322,9 +340,9 @@ def vit(r):
 
 
 FAMILIES = {"llama": llama, "qwen3": qwen3, "qwen2": qwen2, "mistral": mistral, "ministral": ministral, "ministral3": ministral3,
-            "smollm3": smollm3, "granite": granite, "olmo2": grouped, "olmo3": olmo3, "phi3": phi3, "gemma": gemma,
+            "smollm3": smollm3, "granite": granite, "olmo2": grouped, "olmo3": olmo3, "phi3": phi3, "gemma": gemma, "gemma2": gemma2,
             "gemma3_text": gemma3_text, "arcee": arcee, "cohere2": cohere2, "stablelm": stablelm, "glm4": glm4, "gpt_neox": gpt_neox, "gpt2": gpt2, "openai-gpt": openai_gpt, "bert": bert,
-            "roberta": roberta, "albert": albert, "deberta": deberta, "deberta-v2": deberta_v2, "distilbert": distilbert,
+            "roberta": roberta, "albert": albert, "deberta": deberta, "deberta-v2": deberta_v2, "distilbert": distilbert, "modernbert": modernbert,
             "flaubert": flaubert, "xlnet": xlnet, "t5": t5, "bart": bart, "marian": marian, "vit": vit}
 
 # Keys of other models, and what they may be.

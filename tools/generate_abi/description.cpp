@@ -252,6 +252,26 @@ void check_references(const Description& d) {
         }
 }
 
+// What a revision adds can be left out, and comes after what earlier ones have: a call of theirs is one of the newest.
+void check_revisions(const Operation& o) {
+    if (o.revision > 2) fail(o.name, fmt::format("revision {}: at most two are generated", o.revision));
+    if ((o.revision == 2) != (o.revised > 0)) fail(o.name, "'revised' belongs to revision 2");
+    const auto check = [&](const std::string& name, int revision, int before, bool optional) {
+        if (revision < before || revision > o.revision || (revision > 1 && !optional))
+            fail(o.name + "." + name, "what a revision adds is optional, and comes last");
+    };
+    int before = 1;
+    for (const Input& i : o.inputs) {
+        check(i.name, i.revision, before, i.optional);
+        before = i.revision;
+    }
+    before = 1;
+    for (const Attribute& a : o.attributes) {
+        check(a.name, a.revision, before, !a.required());
+        before = a.revision;
+    }
+}
+
 std::vector<Operation> read_operations(const json& all) {
     std::vector<Operation> result;
     for (const json& j : all.at("operations")) {
@@ -261,18 +281,21 @@ std::vector<Operation> read_operations(const json& all) {
         o.group = j.at("group");
         o.revision = j.value("revision", 1);
         o.since = j.value("since", 0u);
+        o.revised = j.value("revised", 0u);
         o.internal = j.value("internal", false);
         for (const json& i : j.value("inputs", json::array()))
-            o.inputs.push_back({i.at("name"), i.at("kind"), i.value("optional", false), i.value("variadic", false)});
+            o.inputs.push_back({i.at("name"), i.at("kind"), i.value("optional", false), i.value("variadic", false),
+                                i.value("revision", 1)});
         for (const json& a : j.value("attributes", json::array()))
-            o.attributes.push_back(
-                {a.at("name"), a.at("type"), a.value("doc", ""), a.contains("default") ? a.at("default") : json()});
+            o.attributes.push_back({a.at("name"), a.at("type"), a.value("doc", ""),
+                                    a.contains("default") ? a.at("default") : json(), a.value("revision", 1)});
         for (const json& p : j.at("outputs")) {
             if (p.is_string())
                 o.outputs.push_back({p, false});
             else
                 o.outputs.push_back({p.at("name"), p.value("hidden", false)});
         }
+        check_revisions(o);
         result.push_back(o);
     }
     return result;
@@ -321,10 +344,11 @@ Description read_description(const std::filesystem::path& repository) {
                 if (c.since > d.minor)
                     fail(c.name, fmt::format("since {}, the ABI is {}.{}", c.since, d.major, d.minor));
         }
-    for (const Operation& o : d.operations)
-        if (o.since > d.minor) fail(o.name, fmt::format("since {}, the ABI is {}.{}", o.since, d.major, d.minor));
     check_references(d);
     d.operations = read_operations(read_json(repository / "engine/graph/operations.json"));
+    for (const Operation& o : d.operations)
+        if (const uint32_t newest = std::max(o.since, o.revised); newest > d.minor)
+            fail(o.name, fmt::format("since {}, the ABI is {}.{}", newest, d.major, d.minor));
     return d;
 }
 

@@ -83,10 +83,12 @@ struct Header {
 struct Input {
     std::string name, kind;
     bool optional = false, variadic = false;
+    int revision = 1; // of the operation, that added it
 };
 struct Attribute {
     std::string name, type, doc;
     nlohmann::json fallback; // null: must be given
+    int revision = 1;        // of the operation, that added it
     bool required() const { return fallback.is_null(); }
 };
 struct Output {
@@ -96,7 +98,8 @@ struct Output {
 struct Operation {
     std::string name, doc, group;
     int revision = 1;
-    uint32_t since = 0; // minor version of the ABI
+    uint32_t since = 0;   // minor version of the ABI
+    uint32_t revised = 0; // the minor version that has its newest revision first, if there are two
     bool internal = false;
     std::vector<Input> inputs;
     std::vector<Attribute> attributes;

@@ -34,6 +34,9 @@ std::string prototype(const Member& m) {
 }
 
 std::string since(uint32_t minor) { return minor > 0 ? fmt::format(" Since minor {}.", minor) : ""; }
+std::string revised(const Operation& o) {
+    return o.revision > 1 ? fmt::format(" Revision {} since minor {}.", o.revision, o.revised) : "";
+}
 
 std::string members(const Description& d, const Item& item) {
     std::string data, functions;
@@ -115,21 +118,24 @@ std::string operations_page(const std::vector<Operation>& operations) {
         "float32; "
         "`int`: int32.\n";
     std::vector<std::pair<std::string, std::string>> groups;
+    const auto of_revision = [](int revision) { return revision > 1 ? fmt::format(" (revision {})", revision) : ""; };
     for (const Operation& o : operations) {
         if (o.internal) continue;
         if (groups.empty() || groups.back().first != o.group) groups.emplace_back(o.group, "");
         std::string inputs, attributes, outputs;
         const auto add = [](std::string& to, const std::string& what) { to += (to.empty() ? "" : ", ") + what; };
         for (const Input& i : o.inputs)
-            add(inputs, i.optional ? fmt::format("[{}: {}]", i.name, i.kind)
+            add(inputs, i.optional ? fmt::format("[{}: {}]{}", i.name, i.kind, of_revision(i.revision))
                                    : fmt::format("{}: {}{}", i.name, i.kind, i.variadic ? ", ..." : ""));
         for (const Attribute& a : o.attributes) {
             const std::string doc = a.doc.empty() ? "" : fmt::format(" ({})", a.doc);
-            add(attributes, (a.required() ? a.name : fmt::format("[{} = {}]", a.name, a.fallback.dump())) + doc);
+            add(attributes, (a.required() ? a.name : fmt::format("[{} = {}]", a.name, a.fallback.dump())) + doc +
+                                of_revision(a.revision));
         }
         for (const std::string& output : o.visible()) add(outputs, output);
-        groups.back().second += fmt::format("| `{}` | {} | {} | {} | {} | {} |\n", o.name, cell(inputs),
-                                            cell(attributes), outputs, o.revision, cell(o.doc + since(o.since)));
+        groups.back().second +=
+            fmt::format("| `{}` | {} | {} | {} | {} | {} |\n", o.name, cell(inputs), cell(attributes), outputs,
+                        o.revision, cell(o.doc + since(o.since) + revised(o)));
     }
     for (const auto& [name, rows] : groups)
         s += fmt::format(

@@ -152,28 +152,41 @@ std::string attribute_value(const Attribute& a, const std::string& source) {
     return fmt::format("Attribute::Ints(&{})", source);
 }
 
-std::string options_struct(const Operation& o, const std::string& name) {
+// Put before an element of a list that a revision adds.
+std::string of_revision(const Description& d, const Operation& o, int revision) {
+    if (revision == 1) return "";
+    std::string condition = since(d, o.revised, "");
+    condition.back() = ' ';
+    return condition;
+}
+
+std::string options_struct(const Description& d, const Operation& o, const std::string& name) {
     const bool values = std::any_of(o.inputs.begin(), o.inputs.end(), [](const Input& i) { return i.optional; });
     const std::string lifetime = values ? "<'g>" : "";
     std::string fields, defaults, setters;
     for (const Input& i : o.inputs) {
         if (!i.optional) continue;
         const std::string n = rust_name(i.name);
-        fields += fmt::format("    pub {}: Option<Value<'g>>,\n", n);
-        defaults += fmt::format("{}: None, ", n);
-        setters += fmt::format("    pub fn {0}(mut self, {0}: impl Into<Option<Value<'g>>>) -> Self {{\n        "
-                               "self.{0} = {0}.into();\n        self\n    }}\n",
-                               n);
+        const std::string newer = i.revision > 1 ? since(d, o.revised, "    ") : "";
+        fields += newer + fmt::format("    pub {}: Option<Value<'g>>,\n", n);
+        defaults += of_revision(d, o, i.revision) + fmt::format("{}: None, ", n);
+        setters +=
+            newer + fmt::format("    pub fn {0}(mut self, {0}: impl Into<Option<Value<'g>>>) -> Self {{\n        "
+                                "self.{0} = {0}.into();\n        self\n    }}\n",
+                                n);
     }
     for (const Attribute& a : o.attributes) {
         if (a.required()) continue;
         const std::string n = rust_name(a.name);
-        fields += fmt::format("    pub {}: {},\n", n, option_type(a.type));
-        defaults += fmt::format("{}: {}, ", n, rust_fallback(a));
-        setters += fmt::format(
-            "    pub fn {0}(mut self, {0}: {1}) -> Self {{\n        self.{0} = {2};\n        self\n    }}\n", n,
-            setter_type(a.type), setter_value(a));
-        if (!a.doc.empty()) fields.insert(fields.rfind("    pub "), wrapped(a.doc, "    ///"));
+        const std::string newer = a.revision > 1 ? since(d, o.revised, "    ") : "";
+        const std::size_t before = fields.size();
+        fields += newer + fmt::format("    pub {}: {},\n", n, option_type(a.type));
+        defaults += of_revision(d, o, a.revision) + fmt::format("{}: {}, ", n, rust_fallback(a));
+        setters += newer +
+                   fmt::format(
+                       "    pub fn {0}(mut self, {0}: {1}) -> Self {{\n        self.{0} = {2};\n        self\n    }}\n",
+                       n, setter_type(a.type), setter_value(a));
+        if (!a.doc.empty()) fields.insert(before, wrapped(a.doc, "    ///"));
     }
     return fmt::format("#[derive(Clone)]\npub struct {0}{1} {{\n{2}}}\nimpl{1} Default for {0}{1} {{\n    fn default() "
                        "-> Self {{\n        {0} {{ {3}}}\n    }}\n}}\n"
@@ -197,7 +210,7 @@ std::string rust_operations(const Description& d) {
             std::any_of(o.inputs.begin(), o.inputs.end(), [](const Input& i) { return i.optional; });
         const std::vector<std::string> visible = o.visible();
         s += "\n";
-        if (o.has_options()) s += options_struct(o, options) + "\n";
+        if (o.has_options()) s += options_struct(d, o, options) + "\n";
         std::string result = "Value<'g>";
         if (visible.size() > 1) {
             result = name + "Result<'g>";
@@ -224,7 +237,7 @@ std::string rust_operations(const Description& d) {
                 const std::string n = rust_name(i.name);
                 if (!i.optional) add(n, "Value<'g>");
                 if (graph.empty() && !i.optional) graph = n + ".graph()";
-                inputs += fmt::format("{}{}", inputs.empty() ? "&[" : ", ",
+                inputs += fmt::format("{}{}{}", inputs.empty() ? "&[" : ", ", of_revision(d, o, i.revision),
                                       i.optional ? fmt::format("Value::id_or_none(options.{})", n) : n + ".id()");
             }
             inputs += "]";
@@ -234,23 +247,29 @@ std::string rust_operations(const Description& d) {
             const std::string n = rust_name(a.name);
             if (a.required())
                 add(n, a.type == "int" ? "i64" : a.type == "real" ? "f64" : a.type == "text" ? "&str" : "&[i64]");
-            attributes += fmt::format("{}(\"{}\", {})", attributes.empty() ? "" : ", ", a.name,
-                                      a.required() && (a.type == "text" || a.type == "ints")
-                                          ? fmt::format("Attribute::{}({})", a.type == "text" ? "Text" : "Ints", n)
-                                          : attribute_value(a, (a.required() ? "" : "options.") + n));
+            attributes +=
+                fmt::format("{}{}(\"{}\", {})", attributes.empty() ? "" : ", ", of_revision(d, o, a.revision), a.name,
+                            a.required() && (a.type == "text" || a.type == "ints")
+                                ? fmt::format("Attribute::{}({})", a.type == "text" ? "Text" : "Ints", n)
+                                : attribute_value(a, (a.required() ? "" : "options.") + n));
         }
         const std::string doc = wrapped(o.doc, "///");
         const std::string own = o.name == "where" ? "where_" : rust_name(o.name);
-        std::string body;
+        std::string revision = "1", body;
+        if (o.revision > 1) {
+            const std::string newer = since(d, o.revised, ""); // #[cfg(...)]
+            revision =
+                fmt::format("if cfg!({}) {{ {} }} else {{ 1 }}", newer.substr(6, newer.rfind(")]") - 6), o.revision);
+        }
         if (visible.size() > 1) {
             body = fmt::format("    let outputs = {}.emit(\"{}\", {}, {}, &[{}], {});\n    {}Result {{ ", graph, o.name,
-                               o.revision, inputs, attributes, visible.size(), name);
+                               revision, inputs, attributes, visible.size(), name);
             for (std::size_t i = 0; i < visible.size(); ++i)
                 body += fmt::format("{}: outputs[{}], ", rust_name(visible[i]), i);
             body += "}\n";
         } else {
-            body = fmt::format("    {}.emit(\"{}\", {}, {}, &[{}], 1)[0]\n", graph, o.name, o.revision, inputs,
-                               attributes);
+            body =
+                fmt::format("    {}.emit(\"{}\", {}, {}, &[{}], 1)[0]\n", graph, o.name, revision, inputs, attributes);
         }
         if (o.has_options()) {
             s += fmt::format("{}#[track_caller]\npub fn {}<'g>({}) -> {} {{\n    {}_with({}, {}::default())\n}}\n", doc,

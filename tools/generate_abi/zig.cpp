@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <map>
 #include <set>
 
@@ -126,9 +127,25 @@ std::string zig_options(const Operation& o, const std::string& name) {
     return fmt::format("\npub const {} = struct {{\n{}}};\n", name, fields);
 }
 
-// As zig fmt writes it.
-std::string zig_list(const std::string& items, std::size_t count) {
-    return count < 2 ? fmt::format("&.{{{}}}", items) : fmt::format("&.{{ {} }}", items);
+// Returns the first of the items as a list, as zig fmt writes it.
+std::string zig_list(const std::vector<std::string>& items, std::ptrdiff_t count) {
+    const std::string some = fmt::format("{}", fmt::join(items.begin(), items.begin() + count, ", "));
+    return count < 2 ? fmt::format("&.{{{}}}", some) : fmt::format("&.{{ {} }}", some);
+}
+
+// Returns the condition that a call has what the newest revision adds: a host may have the first alone.
+std::string zig_uses_newest(const Operation& o) {
+    if (o.visible().size() != 1) fail(o.name, "a revision of an operation with several outputs");
+    std::string any;
+    const auto add = [&](const std::string& one) { any += (any.empty() ? "" : " or ") + one; };
+    for (const Input& i : o.inputs)
+        if (i.revision > 1) add(fmt::format("options.{} != null", i.name));
+    for (const Attribute& a : o.attributes) {
+        if (a.revision == 1) continue;
+        if (a.type != "int" && a.type != "real") fail(o.name + "." + a.name, "a revision adds numbers");
+        add(fmt::format("options.{} != 0", a.name));
+    }
+    return any;
 }
 
 // A parameter must not have the name of a function of the file.
@@ -157,7 +174,8 @@ std::string zig_operations(const Description& d) {
             for (const std::string& v : visible) s += fmt::format("    {}: Value,\n", v);
             s += "};\n";
         }
-        std::string parameters, graph, inputs;
+        std::string parameters, graph;
+        std::vector<std::string> inputs;
         const auto add = [&](const std::string& n, const std::string& type) {
             parameters += fmt::format("{}{}: {}", parameters.empty() ? "" : ", ", n, type);
         };
@@ -165,38 +183,43 @@ std::string zig_operations(const Description& d) {
             const std::string n = zig_parameter(d, o.inputs[0].name);
             add(n, "[]const Value");
             graph = n + "[0].graph";
-            inputs = n;
+            inputs.push_back(n);
         } else if (o.inputs.empty()) {
             add("graph", "*const Graph");
             graph = "graph";
-            inputs = "&.{}";
         } else {
             for (const Input& i : o.inputs) {
                 const std::string n = i.optional ? "options." + i.name : zig_parameter(d, i.name);
                 if (!i.optional) add(n, "Value");
                 if (graph.empty() && !i.optional) graph = n + ".graph";
-                inputs +=
-                    fmt::format("{}{}", inputs.empty() ? "" : ", ", i.optional ? fmt::format("sdk.orNone({})", n) : n);
+                inputs.push_back(i.optional ? fmt::format("sdk.orNone({})", n) : n);
             }
-            inputs = zig_list(inputs, o.inputs.size());
         }
-        std::string attributes;
+        std::vector<std::string> attributes;
         for (const Attribute& a : o.attributes) {
             const std::string n = a.required() ? zig_parameter(d, a.name) : "options." + a.name;
             if (a.required()) add(n, zig_option_type(a.type));
-            attributes += fmt::format("{}sdk.attribute(\"{}\", {})", attributes.empty() ? "" : ", ", a.name, n);
+            attributes.push_back(fmt::format("sdk.attribute(\"{}\", {})", a.name, n));
         }
         if (o.has_options()) add("options", options);
-        const std::string emitted = fmt::format("{}.emit(\"{}\", {}, {}, {}, {})", graph, o.name, o.revision, inputs,
-                                                zig_list(attributes, o.attributes.size()), visible.size());
+        // Of what a revision has.
+        const auto emitted = [&](int revision) {
+            const auto count = [&](const auto& all) {
+                return std::ranges::count_if(all, [&](const auto& one) { return one.revision <= revision; });
+            };
+            return fmt::format("{}.emit(\"{}\", {}, {}, {}, {})", graph, o.name, revision,
+                               o.variadic() ? inputs[0] : zig_list(inputs, count(o.inputs)),
+                               zig_list(attributes, count(o.attributes)), visible.size());
+        };
         s += fmt::format("\n{}pub fn {}({}) {} {{\n", wrapped(o.doc, "///"), o.name, parameters, result);
+        if (o.revision > 1) s += fmt::format("    if ({}) return {}[0];\n", zig_uses_newest(o), emitted(o.revision));
         if (visible.size() > 1) {
-            s += fmt::format("    const outputs = {};\n    return .{{", emitted);
+            s += fmt::format("    const outputs = {};\n    return .{{", emitted(1));
             for (std::size_t i = 0; i < visible.size(); ++i)
                 s += fmt::format("{} .{} = outputs[{}]", i > 0 ? "," : "", visible[i], i);
             s += " };\n";
         } else {
-            s += fmt::format("    return {}[0];\n", emitted);
+            s += fmt::format("    return {}[0];\n", emitted(1));
         }
         s += "}\n";
     }

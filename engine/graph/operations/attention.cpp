@@ -15,6 +15,9 @@
 namespace hekla::graph {
 namespace {
 
+constexpr std::size_t kSinksGradient =
+    8; // among the outputs of attention_gradient, after those of q and what follows it
+
 // The second part of the hidden output lse if nothing is allowed: finite, and exp(score - lse) is 0.
 constexpr double kEmptyRow = 1e30;
 
@@ -34,7 +37,8 @@ struct Attention {
     int64_t batch, heads, key_heads, queries, keys, width, value_width;
     double scale;
     bool causal, zero_empty;
-    int64_t window;
+    int64_t window, window_after;
+    double softcap;
     double dropout;
     int64_t stream;
     const std::vector<int64_t>& table;
@@ -58,14 +62,16 @@ struct Attention {
         k_group,
         q_position,
         k_position,
-        prefix
+        prefix,
+        sinks
     };
 
     Attention(const Call& c, std::size_t first_input)
         : call(c), q(first_input), batch(shape(0)[0]), heads(shape(0)[1]), key_heads(shape(k)[1]), queries(shape(0)[2]),
           keys(shape(k)[2]), width(shape(0)[3]), value_width(shape(v)[3]), scale(c.node.real("scale")),
           causal(c.node.integer("causal") != 0), zero_empty(c.node.integer("empty_row") != 0),
-          window(c.node.integer("window")), dropout(c.node.real("dropout")), stream(c.node.integer("stream")),
+          window(c.node.integer("window")), window_after(c.node.integer("window_after")),
+          softcap(c.node.real("softcap")), dropout(c.node.real("dropout")), stream(c.node.integer("stream")),
           table(c.node.ints("distance_table")), key_table(c.node.ints("key_distance_table")),
           first(c.node.integer("distance_first")), key_first(c.node.integer("key_distance_first")) {
         if (scale == 0) scale = 1 / std::sqrt(static_cast<double>(width));
@@ -91,14 +97,17 @@ struct Attention {
         const bool in_prefix = has(prefix) && place < integer(prefix, b);
         if (causal && distance < 0 && !in_prefix) return false;
         if (window > 0 && distance >= window) return false;
+        if (window_after > 0 && -distance >= window_after) return false;
         if (has(key_padding) && data(key_padding)[b * keys + j] == 0) return false;
         if (has(query_padding) && data(query_padding)[b * queries + i] == 0) return false;
         if (has(q_group) && data(q_group)[b * queries + i] != data(k_group)[b * keys + j]) return false;
         return !has(mask) || data(mask)[scores_at(shape(mask), b, h) + i * keys + j] != 0;
     }
 
-    // Computes scores [Tq, Tk] of one head; -infinity where not allowed. Sets `open` for allowed pairs.
-    void scores(int64_t b, int64_t h, std::vector<double>& s, std::vector<char>& open) const {
+    // Computes scores [Tq, Tk] of one head; -infinity where not allowed. Sets `open` for allowed pairs. slopes: gets
+    // the derivatives of scores with respect to scale q.k, if there is a cap.
+    void scores(int64_t b, int64_t h, std::vector<double>& s, std::vector<char>& open,
+                std::vector<double>* slopes = nullptr) const {
         multiply({.m = queries, .k = width, .n = keys, .transpose_b = true},
                  data(0) + (b * heads + h) * queries * width, data(k) + key_head(b, h) * keys * width, s.data());
         const double* extra = has(bias) ? data(bias) + scores_at(shape(bias), b, h) : nullptr;
@@ -111,6 +120,11 @@ struct Attention {
                     continue;
                 }
                 s[place] *= scale;
+                if (softcap > 0) {
+                    const double t = std::tanh(s[place] / softcap);
+                    if (slopes != nullptr) (*slopes)[place] = 1 - t * t;
+                    s[place] = softcap * t;
+                }
                 if (extra) s[place] += extra[place];
                 for_each_term(b, h, i, j, [&](std::size_t input, int64_t term) { s[place] += data(input)[term]; });
             }
@@ -138,6 +152,13 @@ struct Attention {
         return dropout_factor(call.feeds, stream, dropout, b, (h * queries + i) * keys + j);
     }
 };
+
+// Checks the attribute softcap.
+Status soft_cap(const Rule& r) {
+    const double softcap = r.node.real("softcap");
+    if (softcap >= 0 && std::isfinite(softcap)) return {};
+    return r.error("softcap is {}, expected a positive number, or 0 for none", softcap);
+}
 
 // Checks the inputs of attention, which begin at input `q`.
 Status attention_inputs(const Rule& r, std::size_t q) {
@@ -203,6 +224,8 @@ Status attention_inputs(const Rule& r, std::size_t q) {
     HK_TRY(r.expect(q + q_position, Shape{b, tq}));
     HK_TRY(r.expect(q + k_position, Shape{b, tk}));
     HK_TRY(r.expect(q + prefix, Shape{b}));
+    HK_TRY(r.expect(q + sinks, Shape{h}));
+    HK_TRY(soft_cap(r));
     const double dropout = r.node.real("dropout");
     if (!(dropout >= 0.0 && dropout < 1.0)) return r.error("dropout {} is outside [0, 1)", dropout);
     return {};
@@ -214,15 +237,17 @@ struct RowSum {
     bool empty() const { return log_total == kEmptyRow; }
 };
 
-// Turns a row of scores into probabilities (zeros if nothing is allowed).
-RowSum softmax_row(double* s, const char* open, int64_t length) {
-    if (std::none_of(open, open + length, [](char o) { return o != 0; })) {
+// Turns a row of scores into probabilities (zeros if nothing is allowed). sink: the score of a key without a value;
+// -infinity: there is none.
+RowSum softmax_row(double* s, const char* open, int64_t length, double sink = -kInfinity) {
+    if (sink == -kInfinity && std::none_of(open, open + length, [](char o) { return o != 0; })) {
         std::fill_n(s, length, 0.0);
         return {};
     }
-    double top = -kInfinity, total = 0;
+    double top = sink;
     for (int64_t j = 0; j < length; ++j)
         if (open[j]) top = std::max(top, s[j]);
+    double total = sink == -kInfinity ? 0 : std::exp(sink - top);
     for (int64_t j = 0; j < length; ++j) total += s[j] = open[j] ? std::exp(s[j] - top) : 0;
     for (int64_t j = 0; j < length; ++j) s[j] /= total;
     return {top, std::log(total)};
@@ -238,12 +263,17 @@ void attention_gradient(Backward& b) {
     std::vector<ValueId> inputs{b.dy(), b.y(0), b.y(1)};
     inputs.insert(inputs.end(), b.node().inputs.begin(), b.node().inputs.end());
     std::vector<NamedAttribute> attributes = attributes_of(b.node());
-    attributes.push_back({"wanted", b.wanted(8)});
-    b.give_each(b.builder().emit(Op::attention_gradient, inputs, attributes));
+    attributes.push_back({"wanted", b.wanted(kSinksGradient) | int64_t{b.wants(Attention::sinks)} << kSinksGradient});
+    std::vector<ValueId> gradients = b.builder().emit(Op::attention_gradient, inputs, attributes);
+    if (gradients.empty()) return;
+    if (b.wants(Attention::sinks)) b.give(Attention::sinks, gradients[kSinksGradient]);
+    gradients.resize(kSinksGradient);
+    b.give_each(gradients);
 }
 
 Status run_attention(const Call& call) {
     const Attention a(call, 0);
+    const auto sink = [&](int64_t h) { return a.has(Attention::sinks) ? a.data(Attention::sinks)[h] : -kInfinity; };
     const std::size_t size = at(a.queries * a.keys);
     std::vector<double> p(size);
     std::vector<char> open(size);
@@ -252,7 +282,7 @@ Status run_attention(const Call& call) {
             a.scores(b, h, p, open);
             for (int64_t i = 0; i < a.queries; ++i) {
                 double* row = p.data() + i * a.keys;
-                const RowSum sum = softmax_row(row, open.data() + i * a.keys, a.keys);
+                const RowSum sum = softmax_row(row, open.data() + i * a.keys, a.keys, sink(h));
                 const std::size_t place = at(((b * a.heads + h) * a.queries + i) * 2);
                 call.out(1).data[place] = sum.top;
                 call.out(1).data[place + 1] = sum.log_total;
@@ -278,8 +308,8 @@ Result<Outputs> attention_gradient_outputs(const Rule& r) {
     HK_TRY(r.expect(2, Shape{q[0], q[1], q[2], 2}));
     Outputs outputs;
     const int64_t wanted = r.node.integer("wanted");
-    for (std::size_t i = 0; i < 8; ++i) {
-        const std::size_t input = i + 3;
+    for (std::size_t i = 0; i <= kSinksGradient; ++i) {
+        const std::size_t input = 3 + (i == kSinksGradient ? Attention::sinks : i);
         if ((wanted >> i & 1) == 0) {
             outputs.push_back({Kind::float32, Shape{0}});
         } else {
@@ -293,10 +323,11 @@ Result<Outputs> attention_gradient_outputs(const Rule& r) {
 Status run_attention_gradient(const Call& call) {
     const Attention a(call, 3);
     const int64_t wanted = call.node.integer("wanted");
-    // Output o is the gradient of input o: q, k, v, bias, distance_bias, query_distance, key_distance, query_class.
+    // Output o is the gradient of input o: q, k, v, bias, distance_bias, query_distance, key_distance, query_class; the
+    // last is that of sinks.
     const auto out = [&](std::size_t o) { return (wanted >> o & 1) != 0 ? call.out(o).data.data() : nullptr; };
     const std::size_t size = at(a.queries * a.keys);
-    std::vector<double> p(size), dropped(size), ds(size);
+    std::vector<double> p(size), dropped(size), ds(size), slopes(a.softcap > 0 ? size : 0);
     std::vector<char> open(size);
     for (int64_t b = 0; b < a.batch; ++b)
         for (int64_t h = 0; h < a.heads; ++h) {
@@ -305,12 +336,14 @@ Status run_attention_gradient(const Call& call) {
             // From here on ds is the gradient of the factor of v.
             multiply({.m = a.queries, .k = a.value_width, .n = a.keys, .transpose_b = true}, dy,
                      a.data(Attention::v) + key_head * a.keys * a.value_width, ds.data());
-            a.scores(b, h, p, open);
+            a.scores(b, h, p, open, &slopes);
             for (int64_t i = 0; i < a.queries; ++i) {
                 double* row = p.data() + i * a.keys;
                 double* used = dropped.data() + i * a.keys;
                 double* d = ds.data() + i * a.keys;
-                if (softmax_row(row, open.data() + i * a.keys, a.keys).empty()) {
+                const double sink = a.has(Attention::sinks) ? a.data(Attention::sinks)[h] : -kInfinity;
+                const RowSum sum = softmax_row(row, open.data() + i * a.keys, a.keys, sink);
+                if (sum.empty()) {
                     std::fill_n(used, a.keys, a.zero_empty ? 0 : 1 / static_cast<double>(a.keys));
                     std::fill_n(d, a.keys, 0.0);
                     continue;
@@ -323,6 +356,7 @@ Status run_attention_gradient(const Call& call) {
                     total += row[j] * d[j];
                 }
                 for (int64_t j = 0; j < a.keys; ++j) d[j] = row[j] * (d[j] - total); // now the gradient of the scores
+                if (double* dsinks = out(kSinksGradient)) dsinks[h] -= std::exp(sink - sum.top - sum.log_total) * total;
             }
             if (double* dv = out(Attention::v))
                 multiply({.m = a.keys, .k = a.queries, .n = a.value_width, .transpose_a = true, .accumulate = true},
@@ -337,6 +371,7 @@ Status run_attention_gradient(const Call& call) {
                         a.for_each_term(b, h, i, j, [&](std::size_t input, int64_t term) {
                             if (double* to = out(input)) to[term] += ds[at(i * a.keys + j)];
                         });
+            for (std::size_t place = 0; place < slopes.size(); ++place) ds[place] *= open[place] ? slopes[place] : 0;
             for (double& d : ds) d *= a.scale; // now the gradient of q.k
             if (double* dq = out(0))
                 multiply({.m = a.queries, .k = a.keys, .n = a.width}, ds.data(),
@@ -366,6 +401,8 @@ Result<Outputs> attention_cached_outputs(const Rule& r) {
             if (entry < 0 || entry >= r.shape(6)[1])
                 return r.error("distance_table has the entry {}, distance_bias is {}", entry, r.text(6));
     }
+    HK_TRY(r.expect(7, Shape{q[1]}));
+    HK_TRY(soft_cap(r));
     return one(r.kind(0), Shape{b, q[1], q[2], v[3]});
 }
 
@@ -390,7 +427,7 @@ Result<Tensor*> cache_of(const Call& call, const char* suffix, const Tensor& lik
 // A query of row b at index i < count[b] is at position start[b] + i and attends to keys 0 .. start[b] + count[b] - 1,
 // as far as causal and window allow; the rest of y is 0. New keys are written to row b of the cache.
 Status run_attention_cached(const Call& call) {
-    enum Input : std::size_t { k = 1, v, start, count, cache_row, distance_bias };
+    enum Input : std::size_t { k = 1, v, start, count, cache_row, distance_bias, sinks };
     const Shape& q = call.in(0).shape;
     const int64_t batch = q[0], heads = q[1], chunk = q[2], width = q[3];
     const int64_t key_heads = call.in(k).shape[1], value_width = call.in(v).shape[3];
@@ -398,6 +435,7 @@ Status run_attention_cached(const Call& call) {
     const bool causal = call.node.integer("causal") != 0;
     const auto& table = call.node.ints("distance_table");
     const int64_t first = call.node.integer("distance_first");
+    const double softcap = call.node.real("softcap");
     double scale = call.node.real("scale");
     if (scale == 0) scale = 1 / std::sqrt(static_cast<double>(width));
     HK_ASSIGN(Tensor * keys, cache_of(call, ".k", call.in(k), batch, capacity));
@@ -442,12 +480,13 @@ Status run_attention_cached(const Call& call) {
                     double score = 0;
                     for (int64_t d = 0; d < width; ++d) score += query[d] * key[d];
                     p[at(j)] = score * scale;
+                    if (softcap > 0) p[at(j)] = softcap * std::tanh(p[at(j)] / softcap);
                     if (call.has(distance_bias))
                         p[at(j)] += call.data(
                             distance_bias)[h * call.in(distance_bias).shape[1] + table_entry(table, distance, first)];
                 }
                 // Never empty: causal and any window allow a query's own key.
-                softmax_row(p.data(), open.data(), length);
+                softmax_row(p.data(), open.data(), length, call.has(sinks) ? call.data(sinks)[h] : -kInfinity);
                 double* y = call.out().data.data() + ((b * heads + h) * chunk + i) * value_width;
                 for (int64_t j = 0; j < length; ++j) {
                     const double* value =

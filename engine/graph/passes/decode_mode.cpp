@@ -12,7 +12,7 @@
 namespace hekla::graph {
 namespace {
 
-constexpr std::size_t kDistanceBias = 4, kQueryPosition = 15, kKeyPosition = 16;
+constexpr std::size_t kDistanceBias = 4, kQueryPosition = 15, kKeyPosition = 16, kSinks = 18;
 
 // Explicit positions are accepted if they are the default ones, the index, which the cache keeps track of.
 bool is_positions(const Graph& graph, ValueId value) {
@@ -23,10 +23,11 @@ bool is_positions(const Graph& graph, ValueId value) {
 std::string not_cacheable(const Graph& graph, const Node& node) {
     std::vector<std::string> reasons;
     for (std::size_t i = 3; i < node.inputs.size(); ++i) {
-        if (node.inputs[i] == kNone || i == kDistanceBias) continue;
+        if (node.inputs[i] == kNone || i == kDistanceBias || i == kSinks) continue;
         if ((i == kQueryPosition || i == kKeyPosition) && is_positions(graph, node.inputs[i])) continue;
         reasons.emplace_back(info(node).inputs[i].name);
     }
+    if (node.integer("window_after") > 0 && node.integer("causal") == 0) reasons.emplace_back("window_after");
     if (graph.shape(node.inputs[1])[2] != graph.shape(node.inputs[0])[2])
         reasons.push_back(
             fmt::format("{} keys for {} queries", graph.shape(node.inputs[1])[2], graph.shape(node.inputs[0])[2]));
@@ -91,14 +92,16 @@ void cached_attention(Builder& b, const Node& node, const std::string& reasons, 
                               fields.start(b, batch),
                               fields.count(b, batch),
                               fields.cache_row(b, batch),
-                              node.inputs[kDistanceBias]};
+                              node.inputs[kDistanceBias],
+                              node.inputs[kSinks]};
     const NamedAttribute attributes[] = {{"scale", node.real("scale")},
                                          {"causal", node.integer("causal")},
                                          {"window", node.integer("window")},
                                          {"distance_first", node.integer("distance_first")},
                                          {"distance_table", node.ints("distance_table")},
                                          {"capacity", capacity},
-                                         {"cache", node.text("cache")}};
+                                         {"cache", node.text("cache")},
+                                         {"softcap", node.real("softcap")}};
     const std::vector<ValueId> y = b.emit(Op::attention_cached, inputs, attributes);
     outputs[0] = y.empty() ? kNone : y[0]; // no log-sum-exp: nothing is differentiated here
 }

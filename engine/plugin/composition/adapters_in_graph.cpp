@@ -431,8 +431,8 @@ Result<graph::ValueId> AdaptersInGraph::prefixed(const graph::Node& of, graph::V
         return builder(Op::broadcast, {builder(Op::reshape, {builder.iota(tokens, count, 1)}, {{"shape", row}})},
                        {{"shape", all}});
     };
-    const bool placed = of.integer("causal") != 0 || of.integer("window") != 0 || at("distance_bias") != graph::kNone ||
-                        at("prefix") != graph::kNone;
+    const bool placed = of.integer("causal") != 0 || of.integer("window") != 0 || of.integer("window_after") != 0 ||
+                        at("distance_bias") != graph::kNone || at("prefix") != graph::kNone;
     if (placed) {
         at("q_position") = counted(at("q_position"), builder.shape(inputs[0])[2]);
         at("k_position") = before(builder.iota(count, 0, 1), counted(at("k_position"), builder.shape(inputs[1])[2]), 1);

@@ -99,6 +99,22 @@ Result<Emitted> find_emitted(const Joint& joint, const std::string& name, uint32
     return Emitted{info, nullptr};
 }
 
+// Refuses what a newer revision has first.
+Status in_revision(const graph::OperationInfo& info, uint32_t revision, uint32_t input_count,
+                   std::span<const graph::NamedAttribute> given) {
+    const auto refuse = [&](const char* what, const char* name, uint32_t needed) {
+        return invalid_argument(
+            fmt::format("{}: {} {} needs revision {}, {} was asked for", info.name, what, name, needed, revision));
+    };
+    for (std::size_t i = 0; i < info.inputs.size() && i < input_count; ++i)
+        if (info.inputs[i].revision > revision) return refuse("input", info.inputs[i].name, info.inputs[i].revision);
+    for (const graph::AttributeInfo& attribute : info.attributes)
+        if (attribute.revision > revision &&
+            std::ranges::any_of(given, [&](const auto& one) { return one.name == attribute.name; }))
+            return refuse("attribute", attribute.name, attribute.revision);
+    return {};
+}
+
 // names: keeps the names that the attributes point to.
 Result<std::vector<graph::NamedAttribute>> read_attributes(const std::string& operation, const hk_attribute* attributes,
                                                            uint32_t count, std::vector<std::string>& names) {
@@ -132,6 +148,7 @@ Result<std::vector<ValueId>> try_emit(hk_builder* b, const std::string& operatio
     for (uint32_t i = 0; i < input_count; ++i) in.push_back(value_of(b, inputs[i], info->name));
     std::vector<std::string> names;
     HK_ASSIGN(std::vector<graph::NamedAttribute> given, read_attributes(operation, attributes, attribute_count, names));
+    HK_TRY(in_revision(*info, revision, input_count, given));
     const auto visible = std::ranges::count_if(info->outputs, [](const graph::OutputInfo& out) { return !out.hidden; });
     if (static_cast<std::ptrdiff_t>(output_count) > visible)
         return invalid_argument(

@@ -55,8 +55,8 @@ HK_BEFORE(step_scalar, hk_string name, double) {
     check_not_in_gradient(state, "step_scalar");
     report(broken_by_name("step_scalar", view(name)));
 }
-HK_BEFORE(emit, hk_string name, uint32_t, const hk_value* inputs, uint32_t count, const hk_attribute* attributes,
-          uint32_t attribute_count, hk_value*, uint32_t) {
+HK_BEFORE(emit, hk_string name, uint32_t revision, const hk_value* inputs, uint32_t count,
+          const hk_attribute* attributes, uint32_t attribute_count, hk_value*, uint32_t) {
     for (uint32_t i = 0; inputs != nullptr && i < count; ++i) check_value(state, inputs[i], "emit");
     for (uint32_t i = 0; attributes != nullptr && i < attribute_count; ++i) {
         const std::optional<hk_attribute> a = struct_at(attributes, i);
@@ -65,8 +65,9 @@ HK_BEFORE(emit, hk_string name, uint32_t, const hk_value* inputs, uint32_t count
         check_text(a->text);
     }
     const graph::OperationInfo* operation = graph::find_operation(view(name));
-    if (operation != nullptr && operation->since > 0)
-        note_use(fmt::format("operation {}", operation->name), operation->since);
+    if (operation == nullptr) return;
+    if (const uint32_t since = graph::since_of(*operation, revision); since > 0)
+        note_use(fmt::format("operation {}", operation->name), since);
 }
 HK_BEFORE(shape, hk_value value, int64_t*, uint32_t*) { check_value(state, value, "shape"); }
 HK_BEFORE(scope_begin, hk_string) { ++state.scopes; }

@@ -97,6 +97,7 @@ enum Input : std::size_t {
     in_q_position,
     in_k_position,
     in_prefix,
+    in_sinks,
     kInputs
 };
 
@@ -109,7 +110,8 @@ enum Output : std::size_t {
     out_distance_bias,
     out_query_distance,
     out_key_distance,
-    out_query_class
+    out_query_class,
+    out_sinks
 };
 
 struct Attention : AttentionSizes {
@@ -119,7 +121,8 @@ struct Attention : AttentionSizes {
     int64_t bias_b = 0, bias_h = 0, mask_b = 0, mask_h = 0;
     int64_t first = 0, key_first = 0;
     int64_t table_length = 1, key_table_length = 1;
-    int32_t window = 0;
+    int32_t window = 0, window_after = 0;
+    float softcap = 0;
     uint32_t stream = 0, threshold = 0;
     float factor = 1;
     uint32_t options = 0;
@@ -173,10 +176,15 @@ Result<Attention> read(Lowering& lowering, const graph::Node& node, std::size_t 
     }
     HK_ASSIGN(static_cast<AttentionSizes&>(a), attention_sizes(node, a.in[in_q], a.in[in_k], a.in[in_v]));
     a.window = static_cast<int32_t>(node.integer("window"));
+    a.window_after = static_cast<int32_t>(node.integer("window_after"));
+    a.softcap = static_cast<float>(node.real("softcap"));
     a.key_first = node.integer("key_distance_first");
     const auto option = [&](bool on, uint32_t bit) { a.options |= on ? bit : 0u; };
     option(node.integer("causal") != 0, kCausal);
     option(a.window > 0, kWindow);
+    option(a.window_after > 0 && (node.integer("causal") == 0 || a.has(in_prefix)), kWindowAfter);
+    option(a.softcap > 0, kSoftcap);
+    option(a.has(in_sinks), kSinks | kZeroEmpty);
     option(node.integer("empty_row") != 0, kZeroEmpty);
     option(a.has(in_key_padding), kKeyPadding);
     option(a.has(in_query_padding), kQueryPadding);
@@ -315,6 +323,7 @@ kernels::attention::Record record_of(const Attention& a, const TensorViews& p, A
             .q_position = a.in[in_q_position],
             .k_position = a.in[in_k_position],
             .prefix = a.in[in_prefix],
+            .sinks = forward ? a.in[in_sinks] : View{},
             .runtime = a.runtime,
             .part_sums = writes(p.part_sums),
             .part_numbers = writes(p.part_numbers),
@@ -361,7 +370,9 @@ kernels::attention::Record record_of(const Attention& a, const TensorViews& p, A
             .table_length = word(a.table_length),
             .key_table_length = word(a.key_table_length),
             .scale = a.scale,
+            .softcap = a.softcap,
             .window = a.window,
+            .window_after = a.window_after,
             .stream = a.stream,
             .threshold = a.threshold,
             .dropout_factor = a.factor};
@@ -386,9 +397,10 @@ Dispatch sum_of_parts(const Attention& a, const TensorViews& p, const AttentionK
         row_views(a, p), [](const View* view) { return view->resource != 0 && view->storage != Storage::f32; });
     dispatch.shader = has_16_bit ? "attention/forward_sum.16" : "attention/forward_sum";
     dispatch.constants = kernel.constants;
-    Attention values = a; // the only input that is read
+    Attention values = a; // with the inputs that are read
     values.in = {};
     values.in[in_v] = a.in[in_v];
+    values.in[in_sinks] = a.in[in_sinks];
     values.table = values.key_table = values.runtime = {};
     kernels::attention::Record record = record_of(values, p, AttentionPass::forward, kernel);
     record.part_sums = reads(p.part_sums);
@@ -412,8 +424,9 @@ Status append_forward(Lowering& lowering, const Attention& a, TensorViews p) {
                                            "numbers of an attention's parts");
     }
     TensorViews own = p;
-    if (split) own.y = own.lse = {};
-    Dispatch dispatch = make_dispatch(a, own, problem.pass, kernel);
+    Attention of_part = a;
+    if (split) own.y = own.lse = of_part.in[in_sinks] = {};
+    Dispatch dispatch = make_dispatch(of_part, own, problem.pass, kernel);
     dispatch.flops = pairs(a) * flops_per_pair(a, problem.pass, 0);
     dispatch.bytes = static_cast<double>(a.in[in_q].bytes() + a.in[in_k].bytes() + a.in[in_v].bytes() +
                                          (split ? p.part_sums : p.y).bytes());
@@ -477,7 +490,7 @@ KernelTrial trial_of(Attention a, AttentionPass pass, const std::array<Storage, 
         while (large() && *size > 512) *size = divide_up(*size, 2);
     a.in = {};
     a.table = a.key_table = a.runtime = {};
-    a.options &= kCausal | kWindow | kDropout;
+    a.options &= kCausal | kWindow | kWindowAfter | kSoftcap | kDropout;
     const bool gradient = pass != AttentionPass::forward, of_keys = pass == AttentionPass::gradient_key;
     const int64_t rows_q = a.batch * a.heads * a.queries, rows_k = a.batch * a.key_heads * a.keys;
     KernelTrial trial;
@@ -536,6 +549,24 @@ void sum_over(Lowering& lowering, const View& from, const View& to) {
     reduce_sum(lowering, from, reduced, to);
 }
 
+// Sums the gradients of rows' sinks into `output` [H].
+void append_sinks_gradient(Lowering& lowering, const Attention& a, const TensorViews& p, const View& output) {
+    const View rows = lowering.allocate({a.batch, a.heads, a.queries}, Storage::f32, "gradient of sinks");
+    Dispatch dispatch;
+    dispatch.shader = "attention/sinks_gradient";
+    dispatch.record = make_record(kernels::attention::SinksRecord{.sinks = a.in[in_sinks],
+                                                                  .lse = p.lse,
+                                                                  .delta = p.delta,
+                                                                  .gradient = rows,
+                                                                  .rows = word(rows.elements()),
+                                                                  .heads = word(a.heads),
+                                                                  .queries = word(a.queries)});
+    dispatch.groups = static_cast<uint64_t>(divide_up(rows.elements(), 64));
+    dispatch.bytes = static_cast<double>(p.lse.bytes() + p.delta.bytes() + rows.bytes());
+    lowering.append(std::move(dispatch));
+    reduce_sum(lowering, rows, {true, false, true}, output);
+}
+
 Status gradient(Lowering& lowering, graph::NodeId id) {
     const graph::Graph& graph = *lowering.graph;
     const graph::Node& node = graph.nodes[id];
@@ -564,8 +595,8 @@ Status gradient(Lowering& lowering, graph::NodeId id) {
     p.dq = place(out_q, a.heads, a.queries, a.width, "dq");
     p.dk = place(out_k, a.key_heads, a.keys, a.width, "dk");
     p.dv = place(out_v, a.key_heads, a.keys, a.value_width, "dv");
-    uint32_t query_options = a.options;
-    uint32_t key_options = a.options;
+    uint32_t query_options = a.options & ~kSinks; // which the sums of rows have
+    uint32_t key_options = query_options;
 
     // Terms of the scores. Those that a lane cannot sum alone are stored completely and reduced afterwards, in order.
     const graph::Shape scores{a.batch, a.heads, a.queries, a.keys};
@@ -602,6 +633,7 @@ Status gradient(Lowering& lowering, graph::NodeId id) {
         const View output = lowering.view(node.outputs[out_bias]);
         if (output.resource != p.bias_gradient.resource) sum_over(lowering, p.bias_gradient, output);
     }
+    if (wants(out_sinks)) append_sinks_gradient(lowering, a, p, make_output(lowering, id, out_sinks));
     if (wants(out_distance_bias)) {
         const View output = make_output(lowering, id, out_distance_bias); // [H, P]
         reduce_sum(lowering, p.query_distance_gradient, {true, false, true, false}, output);
@@ -612,14 +644,19 @@ Status gradient(Lowering& lowering, graph::NodeId id) {
 } // namespace
 
 Status attend_to_new_keys(Lowering& lowering, const graph::Node& node, const View& q, const View& k, const View& v,
-                          const View& distance_bias, const View& y) {
+                          const View& distance_bias, const View& sinks, const View& y) {
     Attention a;
     a.in[in_q] = q;
     a.in[in_k] = k;
     a.in[in_v] = v;
     HK_ASSIGN(static_cast<AttentionSizes&>(a), attention_sizes(node, q, k, v));
     a.window = static_cast<int32_t>(node.integer("window"));
-    a.options = kCausal | (a.window > 0 ? kWindow : 0u);
+    a.softcap = static_cast<float>(node.real("softcap"));
+    a.options = kCausal | (a.window > 0 ? kWindow : 0u) | (a.softcap > 0 ? kSoftcap : 0u);
+    if (sinks.resource != 0) {
+        a.options |= kSinks | kZeroEmpty;
+        a.in[in_sinks] = sinks;
+    }
     if (distance_bias.resource != 0) {
         a.options |= kDistanceBias;
         a.in[in_distance_bias] = distance_bias;

@@ -28,9 +28,9 @@ View heads_inside(Lowering& lowering, int64_t b, int64_t h, int64_t t, int64_t d
 View int_table(Lowering& lowering, const std::vector<int64_t>& entries);
 
 // Appends causal attention of queries to keys of the same positions, all [B, H, T, D], into y; the options are those of
-// a node attention_cached. distance_bias: without a resource if there is none.
+// a node attention_cached. distance_bias, sinks: without a resource if there are none.
 Status attend_to_new_keys(Lowering& lowering, const graph::Node& node, const View& q, const View& k, const View& v,
-                          const View& distance_bias, const View& y);
+                          const View& distance_bias, const View& sinks, const View& y);
 
 Status lower_attention_cached(Lowering& lowering, graph::NodeId id);
 

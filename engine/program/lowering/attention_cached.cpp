@@ -16,7 +16,7 @@ using kernels::attention::CachedRecord;
 using kernels::attention::kKeysPerPart;
 
 // After q, k and v.
-enum Input : std::size_t { in_start = kTensorInputs, in_count, in_cache_row, in_distance_bias, kInputs };
+enum Input : std::size_t { in_start = kTensorInputs, in_count, in_cache_row, in_distance_bias, in_sinks, kInputs };
 
 // How the kernel for GPUs divides its work; see cached_part.comp.
 struct Parts {
@@ -36,7 +36,8 @@ public:
         // Rows that begin attend to their new keys only, which need not come from the cache.
         if (node_.integer("first") != 0 && node_.integer("causal") != 0) {
             append_store();
-            return attend_to_new_keys(lowering_, node_, in_[in_q], in_[in_k], in_[in_v], in_[in_distance_bias], y_);
+            return attend_to_new_keys(lowering_, node_, in_[in_q], in_[in_k], in_[in_v], in_[in_distance_bias],
+                                      in_[in_sinks], y_);
         }
         if (const Parts parts = divide(); parts.count > 0)
             append_parts(parts);
@@ -70,6 +71,8 @@ private:
     }
 
     bool has_distance() const { return in_[in_distance_bias].resource != 0; }
+    bool has_sinks() const { return in_[in_sinks].resource != 0; }
+    double softcap() const { return node_.real("softcap"); }
     uint32_t type() const { return static_cast<uint32_t>(keys_.storage); }
     uint32_t load_width() const { return attention_load_width(s_, {&in_[in_q], &in_[in_k], &in_[in_v]}); }
 
@@ -128,7 +131,8 @@ private:
                 .table_length = has_distance() ? word(table_.elements()) : 1,
                 .distance_first = static_cast<int32_t>(node_.integer("distance_first")),
                 .window = static_cast<int32_t>(node_.integer("window")),
-                .scale = s_.scale};
+                .scale = s_.scale,
+                .softcap = static_cast<float>(softcap())};
     }
 
     // Returns the record of a kernel that stores.
@@ -175,9 +179,12 @@ private:
                            load_width(),
                            node_.integer("causal") != 0 ? 1u : 0u,
                            has_distance() ? 1u : 0u,
-                           type()};
+                           type(),
+                           softcap() > 0 ? 1u : 0u,
+                           has_sinks() ? 1u : 0u};
         CachedRecord arguments = attending();
         arguments.y = y_;
+        arguments.sinks = in_[in_sinks];
         whole.record = make_record(arguments);
         whole.groups = static_cast<uint64_t>(s_.batch * s_.heads * s_.queries);
         set_cost(whole);
@@ -193,21 +200,26 @@ private:
             numbers =
                 lowering_.allocate({s_.batch, s_.heads, parts.count, 2}, Storage::f32, "maxima and sums of parts");
         }
-        if (parts.count == 1) arguments.y = y_;
+        if (parts.count == 1) {
+            arguments.y = y_;
+            arguments.sinks = in_[in_sinks];
+        }
         arguments.sums = writes(sums);
         arguments.numbers = writes(numbers);
         arguments.parts = word(parts.count);
         Dispatch attend = dispatch("attention/cached_part");
-        attend.constants = {lanes(lowering_), parts.invocations, word(s_.width),           word(s_.value_width),
-                            parts.lanes,      parts.heads,       has_distance() ? 1u : 0u, type()};
+        attend.constants = {
+            lanes(lowering_), parts.invocations,        word(s_.width), word(s_.value_width),    parts.lanes,
+            parts.heads,      has_distance() ? 1u : 0u, type(),         softcap() > 0 ? 1u : 0u, has_sinks() ? 1u : 0u};
         attend.record = make_record(arguments);
         attend.groups = static_cast<uint64_t>(s_.batch * s_.heads / parts.heads * parts.count);
         set_cost(attend);
         lowering_.append(std::move(attend));
         if (parts.count == 1) return;
         Dispatch sum = dispatch("attention/cached_sum");
-        sum.constants = {lanes(lowering_), word(s_.value_width)};
+        sum.constants = {lanes(lowering_), word(s_.value_width), has_sinks() ? 1u : 0u};
         arguments = record();
+        arguments.sinks = in_[in_sinks];
         arguments.y = y_;
         arguments.sums = reads(sums);
         arguments.numbers = reads(numbers);

@@ -146,7 +146,7 @@ void split_keys(AttentionKernel& kernel, const Limits& limits, const AttentionPr
     constexpr int64_t kLeastKeys = 256; // of a part: fewer do not pay for the second pass
     constexpr int64_t kBlock = 128;     // a multiple of every kernel's block of keys
     const AttentionSizes& sizes = problem.sizes;
-    if (problem.pass != AttentionPass::forward || (problem.options & kWindow) != 0) return;
+    if (problem.pass != AttentionPass::forward || (problem.options & (kWindow | kWindowAfter)) != 0) return;
     const bool ends_at_diagonal = (problem.options & kCausal) != 0 && (problem.options & (kPositions | kPrefix)) == 0;
     const int64_t keys = ends_at_diagonal ? std::min(sizes.keys, sizes.queries) : sizes.keys;
     const int64_t groups = sizes.batch * sizes.heads * divide_up(sizes.queries, kernel.rows);

@@ -22,7 +22,8 @@ struct Settings {
     bool mlp_bias = false, parallel = false, norm_each_head = false;
     double embedding_multiplier = 1, attention_multiplier = 0, residual_multiplier = 1, logits_scaling = 1;
     double logit_scale = 1, query_scalar = 0;
-    std::optional<double> logit_cap;
+    std::optional<double> logit_cap, score_cap;
+    bool both_sides = false;
     int64_t original_positions = 0;
 
     template<class V>
@@ -60,6 +61,8 @@ struct Settings {
         if (variant->logit_scale) v("logit_scale", logit_scale);
         if (variant->query_scalar) v("query_pre_attn_scalar", query_scalar);
         if (variant->logit_cap) v("final_logit_softcapping", logit_cap);
+        if (variant->score_cap) v("attn_logit_softcapping", score_cap);
+        if (variant->both_sides) v("use_bidirectional_attention", both_sides);
         if (variant->original_positions) v("original_max_position_embeddings", original_positions);
     }
 };
@@ -210,6 +213,10 @@ public:
     bool head(Graph& g, std::string_view id) {
         const Value hidden = g.ask("hidden");
         if (id == "lm") {
+            if (s_.both_sides)
+                throw unsupported(
+                    "use_bidirectional_attention is true: a head that predicts the next token would read it; "
+                    "expected false, or another head");
             const Value decoder = s_.tie_embeddings ? token_embedding(g)
                                                     : g.parameter("lm_head.weight", {s_.vocab_size, s_.hidden_size},
                                                                   normal(s_.initializer_range));
@@ -355,14 +362,19 @@ private:
             const Value k = rotate(p.k);
             Value q = rotate(p.q);
             if (query_scale) q = q * query_scale;
-            const Value y = attention(q, k, p.v,
-                                      {.key_padding = padding,
-                                       .prefix = causal_prefix(g),
-                                       .scale = s_.attention_multiplier,
-                                       .causal = 1,
-                                       .window = layers_->window(index),
-                                       .dropout = attention_dropout(g, s_.attention_dropout),
-                                       .cache = "layers." + std::to_string(index)});
+            AttentionOptions options{.key_padding = padding,
+                                     .scale = s_.attention_multiplier,
+                                     .window = layers_->window(index),
+                                     .dropout = attention_dropout(g, s_.attention_dropout),
+                                     .softcap = s_.score_cap.value_or(0.0)};
+            if (s_.both_sides) {
+                options.window = options.window_after = options.window > 0 ? options.window / 2 + 1 : 0;
+            } else {
+                options.prefix = causal_prefix(g);
+                options.causal = 1;
+                options.cache = "layers." + std::to_string(index);
+            }
+            const Value y = attention(q, k, p.v, options);
             const LayerOptions output{.bias = v_.output_bias && s_.attention_bias,
                                       .initializer = normal(s_.initializer_range)};
             const Value out = linear_layer(g, merge_heads(y), name + "self_attn.o_proj", s_.hidden_size, output);
@@ -396,9 +408,10 @@ template<std::size_t Index>
 Offer offer() {
     return {HK_ARCHITECTURE_INTERFACE, kVariants[Index].id, architecture<Of<Index>>()};
 }
-static_assert(std::size(kVariants) == 17, "an offer for each variant");
+static_assert(std::size(kVariants) == 18, "an offer for each variant");
 
 } // namespace
 
 HEKLA_PLUGIN(offer<0>(), offer<1>(), offer<2>(), offer<3>(), offer<4>(), offer<5>(), offer<6>(), offer<7>(), offer<8>(),
-             offer<9>(), offer<10>(), offer<11>(), offer<12>(), offer<13>(), offer<14>(), offer<15>(), offer<16>())
+             offer<9>(), offer<10>(), offer<11>(), offer<12>(), offer<13>(), offer<14>(), offer<15>(), offer<16>(),
+             offer<17>())

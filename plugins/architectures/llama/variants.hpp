@@ -70,6 +70,8 @@ struct Variant {
     bool logit_scale = false;
     bool query_scalar = false; // scores are multiplied by query_pre_attn_scalar^-0.5
     bool logit_cap = false;    // the key final_logit_softcapping is read
+    bool score_cap = false;    // the key attn_logit_softcapping is read
+    bool both_sides = false;   // the key use_bidirectional_attention is read
     bool original_positions =
         false; // original_max_position_embeddings outside of rope_parameters is a key of the class
 };
@@ -95,11 +97,14 @@ constexpr Variant kVariants[] = {
      .rotary = {.partial_factor = 1.0, .longrope_only = true}, .original_positions = true},
     {.id = "gemma", .norm = Norm::rms_plus_one, .bias_key = "attention_bias", .output_bias = true,
      .scaled_embedding = true},
+    {.id = "gemma2", .norm = Norm::rms_plus_one, .norms = kBothNorms, .bias_key = "attention_bias",
+     .output_bias = true, .activation_key = "hidden_activation", .windows = Windows::periodic, .period = 2,
+     .scaled_embedding = true, .query_scalar = true, .logit_cap = true, .score_cap = true},
     {.id = "gemma3_text", .norm = Norm::rms_plus_one, .norms = kBothNorms, .head_norm = HeadNorm::shared,
      .bias_key = "attention_bias", .output_bias = true, .activation_key = "hidden_activation",
      .windows = Windows::periodic, .period = 6, .period_key = "sliding_window_pattern", .rope_by_type = true,
      .rotary = {.theta = 1e6, .layer_type = "full_attention"}, .scaled_embedding = true, .query_scalar = true,
-     .logit_cap = true},
+     .logit_cap = true, .both_sides = true},
     {.id = "arcee", .bias_key = "attention_bias", .output_bias = true, .mlp_bias = true, .gated = false},
     {.id = "cohere2", .norm = Norm::layer_without_bias, .norms = {.before_feed_forward = ""},
      .bias_key = "attention_bias", .output_bias = true, .arrangement = Arrangement::parallel, .head_dim = false,

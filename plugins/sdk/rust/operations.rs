@@ -910,6 +910,8 @@ pub struct AttentionOptions<'g> {
     pub q_position: Option<Value<'g>>,
     pub k_position: Option<Value<'g>>,
     pub prefix: Option<Value<'g>>,
+    #[cfg(any(hekla_minor = "2"))]
+    pub sinks: Option<Value<'g>>,
     pub scale: f64,
     pub causal: i64,
     pub window: i64,
@@ -921,10 +923,14 @@ pub struct AttentionOptions<'g> {
     pub dropout: f64,
     pub stream: i64,
     pub cache: String,
+    #[cfg(any(hekla_minor = "2"))]
+    pub softcap: f64,
+    #[cfg(any(hekla_minor = "2"))]
+    pub window_after: i64,
 }
 impl<'g> Default for AttentionOptions<'g> {
     fn default() -> Self {
-        AttentionOptions { bias: None, distance_bias: None, query_distance: None, key_distance: None, query_class: None, q_class: None, k_class: None, key_padding: None, query_padding: None, mask: None, q_group: None, k_group: None, q_position: None, k_position: None, prefix: None, scale: 0.0, causal: 0, window: 0, distance_first: 0, distance_table: Vec::new(), key_distance_first: 0, key_distance_table: Vec::new(), empty_row: 0, dropout: 0.0, stream: -1, cache: String::from(""), }
+        AttentionOptions { bias: None, distance_bias: None, query_distance: None, key_distance: None, query_class: None, q_class: None, k_class: None, key_padding: None, query_padding: None, mask: None, q_group: None, k_group: None, q_position: None, k_position: None, prefix: None, #[cfg(any(hekla_minor = "2"))] sinks: None, scale: 0.0, causal: 0, window: 0, distance_first: 0, distance_table: Vec::new(), key_distance_first: 0, key_distance_table: Vec::new(), empty_row: 0, dropout: 0.0, stream: -1, cache: String::from(""), #[cfg(any(hekla_minor = "2"))] softcap: 0.0, #[cfg(any(hekla_minor = "2"))] window_after: 0, }
     }
 }
 impl<'g> AttentionOptions<'g> {
@@ -991,6 +997,11 @@ impl<'g> AttentionOptions<'g> {
         self.prefix = prefix.into();
         self
     }
+    #[cfg(any(hekla_minor = "2"))]
+    pub fn sinks(mut self, sinks: impl Into<Option<Value<'g>>>) -> Self {
+        self.sinks = sinks.into();
+        self
+    }
     pub fn scale(mut self, scale: f64) -> Self {
         self.scale = scale;
         self
@@ -1035,24 +1046,36 @@ impl<'g> AttentionOptions<'g> {
         self.cache = cache.to_string();
         self
     }
+    #[cfg(any(hekla_minor = "2"))]
+    pub fn softcap(mut self, softcap: f64) -> Self {
+        self.softcap = softcap;
+        self
+    }
+    #[cfg(any(hekla_minor = "2"))]
+    pub fn window_after(mut self, window_after: impl Into<i64>) -> Self {
+        self.window_after = window_after.into();
+        self
+    }
 }
 
 /// q [B, Hq, Tq, D], k [B, Hkv, Tk, D], v [B, Hkv, Tk, Dv] -> [B, Hq, Tq, Dv]; Hq is a multiple of Hkv. With d =
-/// q_position[b,i] - k_position[b,j] (default: the index): score = scale q.k + bias[b|1,h|1,i,j] + distance_bias[h,
-/// t(d)] + query_distance[b,h,i,t(d)] + key_distance[b,h,j,t'(-d)] + query_class[b,h,i, q_class[b,i] !=
-/// k_class[b,j]]. Allowed: causal (k_position <= q_position), key_padding[b,j] != 0, query_padding[b,i] != 0,
-/// mask[b|1,h|1,i,j] != 0, q_group == k_group, d < window, k_position < prefix[b] (which overrides causal). t(d) =
-/// distance_table[clamp(d - distance_first)], t'(d) = key_distance_table[clamp(d - key_distance_first)]. A row with
-/// nothing allowed gives the mean of v over all Tk keys (no gradient to scores), or zeros with empty_row = 1. scale
-/// 0: 1/sqrt(D). cache: a name under which keys and values are kept in decode mode. position -1 queries with dropout:
-/// by key (seed, step, stream, example).
+/// q_position[b,i] - k_position[b,j] (default: the index): score = s + bias[b|1,h|1,i,j] + distance_bias[h, t(d)] +
+/// query_distance[b,h,i,t(d)] + key_distance[b,h,j,t'(-d)] + query_class[b,h,i, q_class[b,i] != k_class[b,j]], where
+/// s is scale q.k, and with softcap c (0: none) c tanh(scale q.k / c). Allowed: causal (k_position <= q_position),
+/// key_padding[b,j] != 0, query_padding[b,i] != 0, mask[b|1,h|1,i,j] != 0, q_group == k_group, d < window, -d <
+/// window_after (0: no limit), k_position < prefix[b] (which overrides causal). t(d) = distance_table[clamp(d -
+/// distance_first)], t'(d) = key_distance_table[clamp(d - key_distance_first)]. A row with nothing allowed gives the
+/// mean of v over all Tk keys (no gradient to scores), or zeros with empty_row = 1. sinks[h] is the score of one more
+/// key of each row, which is always allowed and has no value: it adds to the sum that probabilities are divided by,
+/// and a row with nothing else allowed gives zeros. scale 0: 1/sqrt(D). cache: a name under which keys and values are
+/// kept in decode mode. position -1 queries with dropout: by key (seed, step, stream, example).
 #[track_caller]
 pub fn attention<'g>(q: Value<'g>, k: Value<'g>, v: Value<'g>) -> Value<'g> {
     attention_with(q, k, v, AttentionOptions::default())
 }
 #[track_caller]
 pub fn attention_with<'g>(q: Value<'g>, k: Value<'g>, v: Value<'g>, options: AttentionOptions<'g>) -> Value<'g> {
-    q.graph().emit("attention", 1, &[q.id(), k.id(), v.id(), Value::id_or_none(options.bias), Value::id_or_none(options.distance_bias), Value::id_or_none(options.query_distance), Value::id_or_none(options.key_distance), Value::id_or_none(options.query_class), Value::id_or_none(options.q_class), Value::id_or_none(options.k_class), Value::id_or_none(options.key_padding), Value::id_or_none(options.query_padding), Value::id_or_none(options.mask), Value::id_or_none(options.q_group), Value::id_or_none(options.k_group), Value::id_or_none(options.q_position), Value::id_or_none(options.k_position), Value::id_or_none(options.prefix)], &[("scale", Attribute::Real(options.scale)), ("causal", Attribute::Int(options.causal)), ("window", Attribute::Int(options.window)), ("distance_first", Attribute::Int(options.distance_first)), ("distance_table", Attribute::Ints(&options.distance_table)), ("key_distance_first", Attribute::Int(options.key_distance_first)), ("key_distance_table", Attribute::Ints(&options.key_distance_table)), ("empty_row", Attribute::Int(options.empty_row)), ("dropout", Attribute::Real(options.dropout)), ("stream", Attribute::Int(options.stream)), ("cache", Attribute::Text(&options.cache))], 1)[0]
+    q.graph().emit("attention", if cfg!(any(hekla_minor = "2")) { 2 } else { 1 }, &[q.id(), k.id(), v.id(), Value::id_or_none(options.bias), Value::id_or_none(options.distance_bias), Value::id_or_none(options.query_distance), Value::id_or_none(options.key_distance), Value::id_or_none(options.query_class), Value::id_or_none(options.q_class), Value::id_or_none(options.k_class), Value::id_or_none(options.key_padding), Value::id_or_none(options.query_padding), Value::id_or_none(options.mask), Value::id_or_none(options.q_group), Value::id_or_none(options.k_group), Value::id_or_none(options.q_position), Value::id_or_none(options.k_position), Value::id_or_none(options.prefix), #[cfg(any(hekla_minor = "2"))] Value::id_or_none(options.sinks)], &[("scale", Attribute::Real(options.scale)), ("causal", Attribute::Int(options.causal)), ("window", Attribute::Int(options.window)), ("distance_first", Attribute::Int(options.distance_first)), ("distance_table", Attribute::Ints(&options.distance_table)), ("key_distance_first", Attribute::Int(options.key_distance_first)), ("key_distance_table", Attribute::Ints(&options.key_distance_table)), ("empty_row", Attribute::Int(options.empty_row)), ("dropout", Attribute::Real(options.dropout)), ("stream", Attribute::Int(options.stream)), ("cache", Attribute::Text(&options.cache)), #[cfg(any(hekla_minor = "2"))] ("softcap", Attribute::Real(options.softcap)), #[cfg(any(hekla_minor = "2"))] ("window_after", Attribute::Int(options.window_after))], 1)[0]
 }
 
 #[derive(Clone)]

@@ -594,6 +594,7 @@ pub const AttentionOptions = struct {
     q_position: ?Value = null,
     k_position: ?Value = null,
     prefix: ?Value = null,
+    sinks: ?Value = null,
     scale: f64 = 0.0,
     causal: i64 = 0,
     window: i64 = 0,
@@ -605,18 +606,23 @@ pub const AttentionOptions = struct {
     dropout: f64 = 0.0,
     stream: i64 = -1,
     cache: []const u8 = "",
+    softcap: f64 = 0.0,
+    window_after: i64 = 0,
 };
 
 /// q [B, Hq, Tq, D], k [B, Hkv, Tk, D], v [B, Hkv, Tk, Dv] -> [B, Hq, Tq, Dv]; Hq is a multiple of Hkv. With d =
-/// q_position[b,i] - k_position[b,j] (default: the index): score = scale q.k + bias[b|1,h|1,i,j] + distance_bias[h,
-/// t(d)] + query_distance[b,h,i,t(d)] + key_distance[b,h,j,t'(-d)] + query_class[b,h,i, q_class[b,i] !=
-/// k_class[b,j]]. Allowed: causal (k_position <= q_position), key_padding[b,j] != 0, query_padding[b,i] != 0,
-/// mask[b|1,h|1,i,j] != 0, q_group == k_group, d < window, k_position < prefix[b] (which overrides causal). t(d) =
-/// distance_table[clamp(d - distance_first)], t'(d) = key_distance_table[clamp(d - key_distance_first)]. A row with
-/// nothing allowed gives the mean of v over all Tk keys (no gradient to scores), or zeros with empty_row = 1. scale
-/// 0: 1/sqrt(D). cache: a name under which keys and values are kept in decode mode. position -1 queries with dropout:
-/// by key (seed, step, stream, example).
+/// q_position[b,i] - k_position[b,j] (default: the index): score = s + bias[b|1,h|1,i,j] + distance_bias[h, t(d)] +
+/// query_distance[b,h,i,t(d)] + key_distance[b,h,j,t'(-d)] + query_class[b,h,i, q_class[b,i] != k_class[b,j]], where
+/// s is scale q.k, and with softcap c (0: none) c tanh(scale q.k / c). Allowed: causal (k_position <= q_position),
+/// key_padding[b,j] != 0, query_padding[b,i] != 0, mask[b|1,h|1,i,j] != 0, q_group == k_group, d < window, -d <
+/// window_after (0: no limit), k_position < prefix[b] (which overrides causal). t(d) = distance_table[clamp(d -
+/// distance_first)], t'(d) = key_distance_table[clamp(d - key_distance_first)]. A row with nothing allowed gives the
+/// mean of v over all Tk keys (no gradient to scores), or zeros with empty_row = 1. sinks[h] is the score of one more
+/// key of each row, which is always allowed and has no value: it adds to the sum that probabilities are divided by,
+/// and a row with nothing else allowed gives zeros. scale 0: 1/sqrt(D). cache: a name under which keys and values are
+/// kept in decode mode. position -1 queries with dropout: by key (seed, step, stream, example).
 pub fn attention(q: Value, k: Value, v: Value, options: AttentionOptions) Value {
+    if (options.sinks != null or options.softcap != 0 or options.window_after != 0) return q.graph.emit("attention", 2, &.{ q, k, v, sdk.orNone(options.bias), sdk.orNone(options.distance_bias), sdk.orNone(options.query_distance), sdk.orNone(options.key_distance), sdk.orNone(options.query_class), sdk.orNone(options.q_class), sdk.orNone(options.k_class), sdk.orNone(options.key_padding), sdk.orNone(options.query_padding), sdk.orNone(options.mask), sdk.orNone(options.q_group), sdk.orNone(options.k_group), sdk.orNone(options.q_position), sdk.orNone(options.k_position), sdk.orNone(options.prefix), sdk.orNone(options.sinks) }, &.{ sdk.attribute("scale", options.scale), sdk.attribute("causal", options.causal), sdk.attribute("window", options.window), sdk.attribute("distance_first", options.distance_first), sdk.attribute("distance_table", options.distance_table), sdk.attribute("key_distance_first", options.key_distance_first), sdk.attribute("key_distance_table", options.key_distance_table), sdk.attribute("empty_row", options.empty_row), sdk.attribute("dropout", options.dropout), sdk.attribute("stream", options.stream), sdk.attribute("cache", options.cache), sdk.attribute("softcap", options.softcap), sdk.attribute("window_after", options.window_after) }, 1)[0];
     return q.graph.emit("attention", 1, &.{ q, k, v, sdk.orNone(options.bias), sdk.orNone(options.distance_bias), sdk.orNone(options.query_distance), sdk.orNone(options.key_distance), sdk.orNone(options.query_class), sdk.orNone(options.q_class), sdk.orNone(options.k_class), sdk.orNone(options.key_padding), sdk.orNone(options.query_padding), sdk.orNone(options.mask), sdk.orNone(options.q_group), sdk.orNone(options.k_group), sdk.orNone(options.q_position), sdk.orNone(options.k_position), sdk.orNone(options.prefix) }, &.{ sdk.attribute("scale", options.scale), sdk.attribute("causal", options.causal), sdk.attribute("window", options.window), sdk.attribute("distance_first", options.distance_first), sdk.attribute("distance_table", options.distance_table), sdk.attribute("key_distance_first", options.key_distance_first), sdk.attribute("key_distance_table", options.key_distance_table), sdk.attribute("empty_row", options.empty_row), sdk.attribute("dropout", options.dropout), sdk.attribute("stream", options.stream), sdk.attribute("cache", options.cache) }, 1)[0];
 }
 

@@ -1275,6 +1275,9 @@ typedef struct hk_attention_options {
     hk_value q_position;
     hk_value k_position;
     hk_value prefix;
+#if HK_TARGET_ABI_MINOR >= 2
+    hk_value sinks;
+#endif
     double scale;
     int64_t causal;
     int64_t window;
@@ -1288,6 +1291,10 @@ typedef struct hk_attention_options {
     double dropout;
     int64_t stream;
     hk_string cache;
+#if HK_TARGET_ABI_MINOR >= 2
+    double softcap;
+    int64_t window_after;
+#endif
 } hk_attention_options;
 
 static inline hk_attention_options hk_attention_defaults(void) {
@@ -1299,18 +1306,28 @@ static inline hk_attention_options hk_attention_defaults(void) {
 }
 
 // q [B, Hq, Tq, D], k [B, Hkv, Tk, D], v [B, Hkv, Tk, Dv] -> [B, Hq, Tq, Dv]; Hq is a multiple of Hkv. With d =
-// q_position[b,i] - k_position[b,j] (default: the index): score = scale q.k + bias[b|1,h|1,i,j] + distance_bias[h,
-// t(d)] + query_distance[b,h,i,t(d)] + key_distance[b,h,j,t'(-d)] + query_class[b,h,i, q_class[b,i] != k_class[b,j]].
-// Allowed: causal (k_position <= q_position), key_padding[b,j] != 0, query_padding[b,i] != 0, mask[b|1,h|1,i,j] != 0,
-// q_group == k_group, d < window, k_position < prefix[b] (which overrides causal). t(d) = distance_table[clamp(d -
+// q_position[b,i] - k_position[b,j] (default: the index): score = s + bias[b|1,h|1,i,j] + distance_bias[h, t(d)] +
+// query_distance[b,h,i,t(d)] + key_distance[b,h,j,t'(-d)] + query_class[b,h,i, q_class[b,i] != k_class[b,j]], where s
+// is scale q.k, and with softcap c (0: none) c tanh(scale q.k / c). Allowed: causal (k_position <= q_position),
+// key_padding[b,j] != 0, query_padding[b,i] != 0, mask[b|1,h|1,i,j] != 0, q_group == k_group, d < window, -d <
+// window_after (0: no limit), k_position < prefix[b] (which overrides causal). t(d) = distance_table[clamp(d -
 // distance_first)], t'(d) = key_distance_table[clamp(d - key_distance_first)]. A row with nothing allowed gives the
-// mean of v over all Tk keys (no gradient to scores), or zeros with empty_row = 1. scale 0: 1/sqrt(D). cache: a name
-// under which keys and values are kept in decode mode. position -1 queries with dropout: by key (seed, step, stream,
-// example).
+// mean of v over all Tk keys (no gradient to scores), or zeros with empty_row = 1. sinks[h] is the score of one more
+// key of each row, which is always allowed and has no value: it adds to the sum that probabilities are divided by,
+// and a row with nothing else allowed gives zeros. scale 0: 1/sqrt(D). cache: a name under which keys and values are
+// kept in decode mode. position -1 queries with dropout: by key (seed, step, stream, example).
 static inline hk_value hk_attention(const hk_graph_interface* graph, hk_builder* builder, hk_value q, hk_value k, hk_value v, const hk_attention_options* options) {
     const hk_attention_options chosen = options ? *options : hk_attention_defaults();
-    hk_value inputs[] = {q, k, v, chosen.bias, chosen.distance_bias, chosen.query_distance, chosen.key_distance, chosen.query_class, chosen.q_class, chosen.k_class, chosen.key_padding, chosen.query_padding, chosen.mask, chosen.q_group, chosen.k_group, chosen.q_position, chosen.k_position, chosen.prefix};
+    hk_value inputs[] = {q, k, v, chosen.bias, chosen.distance_bias, chosen.query_distance, chosen.key_distance, chosen.query_class, chosen.q_class, chosen.k_class, chosen.key_padding, chosen.query_padding, chosen.mask, chosen.q_group, chosen.k_group, chosen.q_position, chosen.k_position, chosen.prefix
+#if HK_TARGET_ABI_MINOR >= 2
+        , chosen.sinks
+#endif
+    };
+#if HK_TARGET_ABI_MINOR >= 2
+    hk_attribute attributes[13];
+#else
     hk_attribute attributes[11];
+#endif
     attributes[0] = hk_attribute_real("scale", chosen.scale);
     attributes[1] = hk_attribute_int("causal", chosen.causal);
     attributes[2] = hk_attribute_int("window", chosen.window);
@@ -1322,8 +1339,15 @@ static inline hk_value hk_attention(const hk_graph_interface* graph, hk_builder*
     attributes[8] = hk_attribute_real("dropout", chosen.dropout);
     attributes[9] = hk_attribute_int("stream", chosen.stream);
     attributes[10] = hk_attribute_text("cache", chosen.cache);
+#if HK_TARGET_ABI_MINOR >= 2
+    attributes[11] = hk_attribute_real("softcap", chosen.softcap);
+    attributes[12] = hk_attribute_int("window_after", chosen.window_after);
+    const uint32_t revision = 2;
+#else
+    const uint32_t revision = 1;
+#endif
     hk_value output = 0;
-    graph->emit(builder, hk_text("attention"), 1, inputs, 18, attributes, 11, &output, 1);
+    graph->emit(builder, hk_text("attention"), revision, inputs, (uint32_t)(sizeof inputs / sizeof *inputs), attributes, (uint32_t)(sizeof attributes / sizeof *attributes), &output, 1);
     return output;
 }
 
