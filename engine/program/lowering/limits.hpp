@@ -1,10 +1,12 @@
 // The device properties that lowering depends on.
 #pragma once
 
+#include "program/lowering/spill_counts.hpp"
 #include "program/lowering/view.hpp"
 
 #include <algorithm>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 namespace hekla::program {
@@ -15,7 +17,7 @@ struct MatrixUnit {
     explicit operator bool() const { return m != 0; }
 };
 
-// Limits for lowering; plain numbers, so that lowering runs (and is tested) without a device.
+// Limits for lowering; plain numbers and counts, so that lowering runs (and is tested) without a device.
 struct Limits {
     uint32_t subgroup_size = 8; // the driver's choice, and that of kernels for which it does not matter
     // Sizes that a kernel can require are the powers of two from min to max; 0: only subgroup_size.
@@ -36,6 +38,7 @@ struct Limits {
     bool generated_shaders = true;      // runtime GLSL is available
     bool chains = true;                 // CompileOptions::chained is followed; not with kernels compiled in advance
     bool compiles_slowly = false;       // prefer less code: the kernels of GPUs on a CPU
+    std::shared_ptr<SpillCounts> spills = nullptr; // null: spilled registers are not known
 
     // A CPU's driver multiplies matrices lane by lane (Mesa 26.2's crashes with 16 lanes), and no kernel for CPUs does.
     MatrixUnit matrix_unit(Storage factors) const {
