@@ -1,6 +1,7 @@
 // Kernels chosen by measurement: which ones, where the choices are stored, and that results do not change.
 #include "program/kernel_case.hpp"
 #include "program/lowering/matmul_problem.hpp"
+#include "program/lowering/spill_counts.hpp"
 #include "program/parameter_store.hpp"
 #include "program/peak.hpp"
 #include "program/program_bench.hpp"

@@ -1,7 +1,6 @@
 // The device properties that lowering depends on.
 #pragma once
 
-#include "program/lowering/spill_counts.hpp"
 #include "program/lowering/view.hpp"
 
 #include <algorithm>
@@ -10,6 +9,8 @@
 #include <vector>
 
 namespace hekla::program {
+
+class SpillCounts;
 
 // A matrix multiplication in hardware, of a whole subgroup: [m, k] x [k, n] in 16 bits, sums in float32. 0: none.
 struct MatrixUnit {

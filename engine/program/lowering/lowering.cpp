@@ -2,6 +2,7 @@
 
 #include "program/lowering/loop.hpp"
 #include "program/lowering/records.hpp"
+#include "program/lowering/spill_counts.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
