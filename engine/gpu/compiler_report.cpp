@@ -17,6 +17,7 @@ struct Known {
     const char* name;
     Field field;
     double factor = 1.0;
+    bool of_subgroup = false; // divided by CompilerReport::subgroup_size
 };
 constexpr Known kKnown[] = {
     // RADV (AMD). A spilled scalar register is stored in a lane of a vector register, not in memory.
@@ -42,6 +43,10 @@ constexpr Known kKnown[] = {
     {"Spills", &KernelStatistics::spills},
     {"Scratch", &KernelStatistics::scratch_bytes},
     {"Threads", &KernelStatistics::waves, 1.0 / 32.0},
+    // ANV (Intel): "Instruction Count" as Turnip; scratch memory of a whole subgroup.
+    {"Spill Count", &KernelStatistics::spills},
+    {"Scratch Memory Size", &KernelStatistics::scratch_bytes, 1.0, true},
+    {"Workgroup Memory Size", &KernelStatistics::shared_bytes},
 };
 
 std::string text_of(const char* from, std::size_t size) { return {from, strnlen(from, size)}; }
@@ -135,7 +140,10 @@ KernelStatistics kernel_statistics(const std::vector<CompilerReport>& reports) {
         KernelStatistics one;
         for (const CompilerStatistic& s : report.statistics)
             for (const Known& known : kKnown)
-                if (s.name == known.name) one.*known.field = (one.*known.field).value_or(0.0) + s.value * known.factor;
+                if (s.name == known.name)
+                    one.*known.field =
+                        (one.*known.field).value_or(0.0) +
+                        s.value * known.factor / (known.of_subgroup ? std::max(1u, report.subgroup_size) : 1u);
         for (const Field field :
              {&KernelStatistics::registers, &KernelStatistics::spills, &KernelStatistics::scratch_bytes,
               &KernelStatistics::shared_bytes, &KernelStatistics::waves, &KernelStatistics::instructions}) {

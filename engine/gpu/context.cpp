@@ -13,7 +13,8 @@ Result<Context> create_context(std::shared_ptr<Device> device, const ContextOpti
     HK_ASSIGN(context.memory, Memory::create(context.device, options.memory));
     HK_ASSIGN(context.queue, Queue::create(context.device));
     HK_ASSIGN(context.staging, Staging::create(context.memory, context.queue));
-    HK_ASSIGN(context.pipelines, Pipelines::create(context.device, {options.cache, options.pipeline_cache}));
+    HK_ASSIGN(context.pipelines, Pipelines::create(context.device, {options.cache, options.pipeline_cache,
+                                                                    options.device.compiler_reports}));
     GlslOptions glsl;
     glsl.log = context.device->log();
     glsl.module = options.glsl_module;

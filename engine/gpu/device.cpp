@@ -113,6 +113,19 @@ std::vector<DeviceInfo> infos_of(const std::vector<Candidate>& candidates) {
     return infos;
 }
 
+// Returns whether kernel_statistics() has the spilled registers of this driver's reports.
+bool reports_spills(const Functions& functions, VkPhysicalDevice physical) {
+    VkPhysicalDeviceDriverProperties driver{};
+    driver.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_DRIVER_PROPERTIES;
+    VkPhysicalDeviceProperties2 properties{};
+    properties.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2;
+    properties.pNext = &driver;
+    functions.vkGetPhysicalDeviceProperties2(physical, &properties);
+    constexpr VkDriverId kNvk = static_cast<VkDriverId>(24), kHoneykrisp = static_cast<VkDriverId>(26);
+    return driver.driverID == VK_DRIVER_ID_MESA_RADV || driver.driverID == VK_DRIVER_ID_INTEL_OPEN_SOURCE_MESA ||
+           driver.driverID == VK_DRIVER_ID_MESA_TURNIP || driver.driverID == kNvk || driver.driverID == kHoneykrisp;
+}
+
 } // namespace
 
 Result<DeviceRequirements> query_requirements(PFN_vkGetInstanceProcAddr get_instance_proc_addr, VkInstance instance,
@@ -273,7 +286,8 @@ Status Device::create_device(const DeviceOptions& options) {
 
     FeatureChain chain(features_);
     VkPhysicalDevicePipelineExecutablePropertiesFeaturesKHR reports{};
-    if (options.compiler_reports && has_extension(available, VK_KHR_PIPELINE_EXECUTABLE_PROPERTIES_EXTENSION_NAME)) {
+    if ((options.compiler_reports || reports_spills(functions_, physical_)) &&
+        has_extension(available, VK_KHR_PIPELINE_EXECUTABLE_PROPERTIES_EXTENSION_NAME)) {
         extensions.push_back(VK_KHR_PIPELINE_EXECUTABLE_PROPERTIES_EXTENSION_NAME);
         reports.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PIPELINE_EXECUTABLE_PROPERTIES_FEATURES_KHR;
         reports.pNext = chain.first()->pNext;

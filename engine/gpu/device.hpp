@@ -40,7 +40,8 @@ struct DeviceOptions {
     Validation validation = Validation::off; // an error if the layer is not installed
     CapabilityOverrides overrides;
     bool use_quirks = true;
-    // Pipelines keep what the driver's compiler reports about them (compiler_report.hpp), if the driver can.
+    // The context's pipelines keep what the driver's compiler reports about them (compiler_report.hpp), if the driver
+    // can.
     bool compiler_reports = false;
     // Vulkan's host allocation callbacks; none: Vulkan's default.
     std::optional<VkAllocationCallbacks> callbacks = {};
@@ -123,8 +124,8 @@ public:
     // Like to_status, and remembers a lost device: after VK_ERROR_DEVICE_LOST every alive() fails. Thread: any.
     Status check(VkResult result, std::string_view what) const;
 
-    // Returns whether VK_KHR_pipeline_executable_properties is enabled: DeviceOptions::compiler_reports, on a device
-    // that has it.
+    // Returns whether VK_KHR_pipeline_executable_properties is enabled: on an own device that has it, if
+    // DeviceOptions::compiler_reports, or if its driver is known to report spilled registers.
     bool compiler_reports() const { return compiler_reports_; }
 
     // Calls f with the queue locked (by our lock, and the host's if it has one).

@@ -92,8 +92,7 @@ Result<std::shared_ptr<Pipelines>> Pipelines::create(std::shared_ptr<Device> dev
     HK_TRY(d.check(f.vkCreatePipelineLayout(d.handle(), &layout, d.callbacks(), &self->layout_),
                    "vkCreatePipelineLayout"));
 
-    // A cached pipeline may have no report.
-    if (d.compiler_reports()) return self;
+    if (options.reports) return self;
     if (options.host_cache != VK_NULL_HANDLE) {
         self->cache_ = options.host_cache;
         return self;
@@ -367,7 +366,7 @@ Result<std::shared_ptr<Pipeline>> Pipelines::compile(const PipelineDescription& 
     VkComputePipelineCreateInfo create{};
     create.sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO;
     create.layout = layout_;
-    if (device_->compiler_reports())
+    if (reports())
         create.flags =
             VK_PIPELINE_CREATE_CAPTURE_STATISTICS_BIT_KHR | VK_PIPELINE_CREATE_CAPTURE_INTERNAL_REPRESENTATIONS_BIT_KHR;
     create.stage.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO;

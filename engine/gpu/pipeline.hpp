@@ -50,6 +50,9 @@ struct PipelinesOptions {
     std::shared_ptr<Cache> cache; // null: the driver's cache is neither read nor written
     // The host's own cache, used instead and saved by the host; it outlives the pipelines.
     VkPipelineCache host_cache = VK_NULL_HANDLE;
+    // Pipelines keep what the driver's compiler reports about them, if Device::compiler_reports(). No cache is used,
+    // because a cached pipeline may have no report.
+    bool reports = false;
 };
 
 // A cache of pipelines. Thread: any; several may compile at once. Outlives its pipelines.
@@ -73,6 +76,7 @@ public:
     std::size_t count() const;
     uint64_t compiled() const; // number of successful vkCreateComputePipelines
     bool started_from_cache() const { return started_from_cache_; }
+    bool reports() const { return options_.reports && device_->compiler_reports(); }
 
 private:
     Pipelines() = default;

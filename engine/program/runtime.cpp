@@ -2,6 +2,7 @@
 
 #include "gpu/eviction.hpp"
 #include "kernels_shaders.hpp"
+#include "program/compiler_spills.hpp"
 #include "program/speed.hpp"
 #include "program/tuning.hpp"
 
@@ -63,6 +64,11 @@ Result<std::unique_ptr<Runtime>> Runtime::create(gpu::Context context, const Run
     HK_ASSIGN(runtime->tuning_, Tuning::create(device, options.cache, runtime->gpu_.device->log()));
     RuntimeOptions& own = runtime->options_;
     if (own.kernels.empty()) own.kernels = embedded::kernels();
+    if (!limits.cpu) {
+        HK_ASSIGN(runtime->spills_,
+                  CompilerSpills::create(runtime->gpu_, own.kernels, runtime->tuning_->identity(), own.cache));
+        limits.spills = runtime->spills_;
+    }
     if (own.measure_kernels == Measure::on_gpus) own.measure_kernels = limits.cpu ? Measure::never : Measure::always;
     const auto built = [&](std::string_view name) {
         return std::ranges::find(own.kernels, name, &gpu::EmbeddedShader::name) != own.kernels.end();
@@ -83,6 +89,7 @@ Result<std::unique_ptr<Runtime>> Runtime::create(gpu::Context context, const Run
 }
 
 Runtime::~Runtime() {
+    if (spills_) spills_->close(); // Limits that others have copied may remain
     // Blocks must not be freed while commands that use them are pending. Errors were reported where the commands were
     // waited for.
     if (gpu_.queue) gpu_.queue->settle_after(gpu_.queue->wait_all());
@@ -219,6 +226,7 @@ Result<bool> Runtime::resplit() {
 
 Status Runtime::save_caches() {
     HK_TRY(tuning_->save());
+    if (spills_) HK_TRY(spills_->save());
     return gpu_.pipelines->save();
 }
 

@@ -17,6 +17,7 @@
 
 namespace hekla::program {
 
+class CompilerSpills;
 class Tuning;
 
 struct RuntimeOptions {
@@ -113,8 +114,9 @@ private:
     Arena arena_;
     std::map<std::string, gpu::Shader, std::less<>> shaders_;
     std::unique_ptr<Tuning> tuning_;
-    std::map<Storage, double> peaks_; // measured, by the factors' storage; see program_bench.hpp
-    double highest_speed_ = 0;        // of float32 arithmetic in FLOP/s, as measured so far; 0: not measured
+    std::shared_ptr<CompilerSpills> spills_; // null: the driver reports none
+    std::map<Storage, double> peaks_;        // measured, by the factors' storage; see program_bench.hpp
+    double highest_speed_ = 0;               // of float32 arithmetic in FLOP/s, as measured so far; 0: not measured
 };
 
 } // namespace hekla::program

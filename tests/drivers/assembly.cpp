@@ -1,6 +1,7 @@
 #include "drivers/assembly.hpp"
 
 #include <algorithm>
+#include <fmt/format.h>
 #include <map>
 #include <utility>
 
@@ -77,6 +78,34 @@ std::vector<Block> nvidia_blocks(std::string_view text) {
     return blocks;
 }
 
+// ANV: "LABEL3:", instructions "mad(16) g4<1>F ... { align1 1H };", the description of a message in the next line,
+// which is indented. "while(16) JIP: LABEL3" ends the loop that begins there.
+std::vector<Block> intel_blocks(std::string_view text) {
+    std::vector<Block> blocks{{"start", {}, {}}};
+    while (!text.empty()) {
+        const std::string_view whole = next_line(text);
+        std::string_view line = trimmed(whole);
+        if (line.starts_with("LABEL") && line.ends_with(':')) {
+            blocks.push_back({std::string(line.substr(0, line.size() - 1)), {}, {}});
+            continue;
+        }
+        std::vector<std::string>& instructions = blocks.back().instructions;
+        if (whole.starts_with(' ')) {
+            if (!instructions.empty()) instructions.back().append(" ").append(line);
+            continue;
+        }
+        if (line.find("{ align") == std::string_view::npos && line.find("send") == std::string_view::npos) continue;
+        if (line.starts_with('(')) line = trimmed(line.substr(std::min(line.find(' '), line.size()))); // a predicate
+        if (line.starts_with("sync nop")) continue; // the driver does not count them either
+        instructions.emplace_back(line);
+        const std::size_t target = line.find("LABEL");
+        if (!line.starts_with("while") || target == std::string_view::npos) continue;
+        blocks.back().successors.emplace_back(line.substr(target, line.find(' ', target) - target));
+        blocks.push_back({fmt::format("after {}", blocks.back().successors.back()), {}, {}});
+    }
+    return blocks;
+}
+
 bool is_multiply_add(std::string_view word) {
     return begins_with_any(word, {"ffma", "v_fma_f32", "v_fmac_f32", "v_fmaak_f32", "v_fmamk_f32", "v_mac_f32",
                                   "v_mad_f32", "v_dual_fmac_f32", "v_dual_fmaak_f32", "v_dual_fmamk_f32"});
@@ -109,7 +138,19 @@ void count(LoopCounts& loop, std::string_view instruction) {
         while (!other.empty() && other.front() == ' ') other.remove_prefix(1);
         if (is_multiply_add(other.substr(0, other.find(' ')))) ++loop.multiply_adds;
     }
-    if (begins_with_any(word, {"v_wmma", "v_mfma", "v_swmmac", "hmma", "imma"})) ++loop.matrix;
+    if (word.starts_with("mad(") && instruction.find("<1>F ") != std::string_view::npos) ++loop.multiply_adds;
+    if (begins_with_any(word, {"v_wmma", "v_mfma", "v_swmmac", "hmma", "imma", "dpas."})) ++loop.matrix;
+    if (const std::size_t message = instruction.find("MsgDesc:"); message != std::string_view::npos) {
+        // Before Xe-HPG, shared memory is surface 254.
+        const std::string_view what = instruction.substr(message);
+        const bool moves = what.find("load") != std::string_view::npos || what.find("store") != std::string_view::npos;
+        if (what.find("Surface = 254") != std::string_view::npos ||
+            (moves && instruction.substr(0, message).ends_with("slm ")))
+            ++loop.shared;
+        if (what.find("( load, a64") != std::string_view::npos ||
+            what.find("A64 untyped surface read") != std::string_view::npos)
+            ++loop.global_loads;
+    }
     if (is_cross_lane(word))
         ++loop.cross_lane;
     else if (begins_with_any(word, {"ds_", "ld.shared", "st.shared", "ldsm"}))
@@ -122,8 +163,8 @@ void count(LoopCounts& loop, std::string_view instruction) {
 }
 
 std::vector<Block> blocks_of(std::string_view assembly) {
-    return assembly.find("\nBB0:") != std::string_view::npos || assembly.starts_with("BB0:") ? amd_blocks(assembly)
-                                                                                             : nvidia_blocks(assembly);
+    if (assembly.find("\nBB0:") != std::string_view::npos || assembly.starts_with("BB0:")) return amd_blocks(assembly);
+    return assembly.find("{ align1") != std::string_view::npos ? intel_blocks(assembly) : nvidia_blocks(assembly);
 }
 
 // The first and last blocks of all loops. A branch to its own or an earlier block closes one; of loops with one first
@@ -169,6 +210,13 @@ bool has_matrix_in_loop(std::string_view assembly) {
         for (std::size_t i = first; i <= last; ++i)
             for (const std::string& instruction : blocks[i].instructions) count(all, instruction);
     return all.matrix > 0;
+}
+
+int64_t shared_instructions(std::string_view assembly) {
+    LoopCounts all;
+    for (const Block& block : blocks_of(assembly))
+        for (const std::string& instruction : block.instructions) count(all, instruction);
+    return all.shared;
 }
 
 } // namespace hekla::test

@@ -20,12 +20,16 @@ struct LoopCounts {
     int64_t scratch = 0;             // spilled registers
 };
 
-// Returns the innermost loops of AMD assembly, as Mesa's RADV prints it (GCN to RDNA 4), and of NVIDIA
-// assembly as NVK prints it; empty if the text has none.
+// Returns the innermost loops of AMD assembly, as Mesa's RADV prints it (GCN to RDNA 4), of NVIDIA assembly as NVK
+// prints it, and of Intel assembly as ANV prints it; empty if the text has none. Of Intel's, cross_lane,
+// narrow_global_loads and scratch are 0.
 std::vector<LoopCounts> innermost_loops(std::string_view assembly);
 
 // Returns whether a loop, innermost or not, has instructions of matrix units. (NVK places blocks that follow a loop
 // inside of it, so that loops in them look nested.)
 bool has_matrix_in_loop(std::string_view assembly);
+
+// Returns the reads and writes of shared memory in the whole kernel.
+int64_t shared_instructions(std::string_view assembly);
 
 } // namespace hekla::test

@@ -2,9 +2,12 @@
 // executes nothing, so results are not looked at.
 #include "drivers/assembly.hpp"
 #include "drivers/rules.hpp"
+#include "drivers/simulation.hpp"
+#include "drivers/tables.hpp"
 #include "support/program.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <doctest/doctest.h>
@@ -12,8 +15,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <fstream>
+#include <iterator>
 #include <nlohmann/json.hpp>
-#include <sstream>
+#include <optional>
 
 using namespace hekla::test;
 namespace fs = std::filesystem;
@@ -50,12 +54,64 @@ std::string assembly_of(const TestFolder& folder, std::size_t number) {
     const std::string beginning = fmt::format("{:02}-", number);
     for (const fs::directory_entry& file : fs::directory_iterator(folder / "isa")) {
         const std::string name = file.path().filename().string();
-        if (name.starts_with(beginning) &&
-            (name.find(".Assembly.") != std::string::npos || name.find(".NAK.assembly.") != std::string::npos))
+        const auto has = [&](const char* part) { return name.find(part) != std::string::npos; };
+        if (name.starts_with(beginning) && (has(".Assembly.") || has(".NAK.assembly.")))
             return folder.read("isa/" + name);
     }
     return {};
 }
+
+// Adds what the driver does not report: instructions of loops and of shared memory, and simulated wavefronts.
+void add_counts(json& kernel, const std::string& assembly) {
+    if (!assembly.empty()) {
+        int64_t in_loops = 0;
+        for (const LoopCounts& loop : innermost_loops(assembly)) in_loops += loop.instructions;
+        kernel["loop_instructions"] = in_loops;
+        kernel["shared_instructions"] = shared_instructions(assembly);
+    }
+    const auto constants = kernel["constants"].get<std::vector<uint32_t>>();
+    if (const auto count = drivers::wavefronts(kernel["kernel"].get<std::string>(), constants))
+        kernel["wavefronts"] = *count;
+}
+
+// What kernels may spill: for drivers of which tables/TARGET.spills.txt exists, as often as it states. With
+// HEKLA_WRITE_TABLES it is written.
+class AllowedSpills {
+public:
+    AllowedSpills()
+        : file_(kSource / "tests/drivers/tables" / (target() + ".spills.txt")), exists_(fs::exists(file_)),
+          writes_(std::getenv("HEKLA_WRITE_TABLES") != nullptr) {}
+
+    // Returns how many registers a kernel may spill; any number if the table is of other versions.
+    double of(const json& report, const json& kernel) {
+        const std::string header = header_of(report, HEKLA_SHADER_COMPILER), key = key_of(kernel);
+        const double spills = kernel["spills"].is_number() ? kernel["spills"].get<double>() : 0.0;
+        if (writes_ && may_spill(report)) {
+            double& most = written_[key];
+            most = std::max(most, spills);
+            std::erase_if(written_, [](const auto& entry) { return entry.second == 0; });
+            if (spills > 0) std::ofstream(file_) << text_of(written_, header);
+            return spills;
+        }
+        if (!exists_) return 0;
+        const std::string stored = content_of(file_);
+        if (!stored.starts_with(header)) return HUGE_VAL;
+        if (!read_) read_ = read_spills(stored, header);
+        const auto found = read_->find(key);
+        return found != read_->end() ? found->second : 0;
+    }
+
+private:
+    // For these kernels were not written yet (shaders/TRIED.md).
+    static bool may_spill(const json& report) {
+        const auto driver = report["driver"].get<std::string>();
+        return driver.starts_with("Intel") || driver.starts_with("panvk");
+    }
+    fs::path file_;
+    bool exists_ = false, writes_ = false;
+    std::optional<Spills> read_;
+    Spills written_;
+};
 
 // Compiles the kernels that the arguments name, and checks the rules. Nothing if the device is refused by name for lack
 // of 16-bit storage, as old Adreno GPUs are.
@@ -68,65 +124,44 @@ json check_kernels(const TestFolder& folder, std::vector<std::string> arguments,
     CAPTURE(ended.err);
     if (ended.status == 1 && ended.err.find("no 16-bit storage") != std::string::npos) return {};
     REQUIRE(ended.status == 0);
-    const json report = json::parse(ended.out);
+    json report = json::parse(ended.out);
     CHECK(!report["kernels"].empty());
     const auto driver = report["driver"].get<std::string>();
+    if (driver.starts_with("panvk")) REQUIRE(add_mali_numbers(report, ended.err));
+    static AllowedSpills allowed;
     std::size_t number = 0;
-    for (const json& kernel : report["kernels"])
-        for (const std::string& broken : broken_rules(kernel, driver, kind, assembly_of(folder, ++number)))
+    for (json& kernel : report["kernels"]) {
+        const std::string assembly = assembly_of(folder, ++number);
+        add_counts(kernel, assembly);
+        for (const std::string& broken : broken_rules(kernel, driver, kind, assembly, allowed.of(report, kernel)))
             FAIL_CHECK(broken);
+    }
     return report;
-}
-
-// One line per kernel: its name, constants, and the numbers that a change of a kernel moves.
-std::string table_of(const json& report) {
-    std::string lines = fmt::format("# hekla doctor --kernels --case gpt2-124m on {} ({})\n"
-                                    "# registers spills scratch shared waves instructions kernel constants\n",
-                                    report["device"].get<std::string>(), report["driver"].get<std::string>());
-    for (const json& kernel : report["kernels"]) {
-        for (const char* key : {"registers", "spills", "scratch_bytes", "shared_bytes", "waves", "instructions"})
-            lines += kernel[key].dump() + " ";
-        // The name of a generated kernel is a hash of its text.
-        const auto name = kernel["kernel"].get<std::string>();
-        lines += (name.starts_with("generated:") ? "generated" : name) + " " + kernel["constants"].dump() + "\n";
-    }
-    return lines;
-}
-
-// The lines of a table without their six numbers.
-std::vector<std::string> kernels_in(std::istream&& table) {
-    std::vector<std::string> kernels;
-    for (std::string line; std::getline(table, line);) {
-        if (line.starts_with('#')) continue;
-        std::istringstream words(line);
-        std::string word;
-        for (int number = 0; number < 6; ++number) words >> word;
-        std::getline(words, word);
-        kernels.push_back(word);
-    }
-    return kernels;
 }
 
 } // namespace
 
-TEST_CASE("a training step of GPT-2 124M: no spills, enough waves, wide loads") {
+TEST_CASE("a training step of GPT-2 124M: no spills, enough waves, wide loads, and the numbers of the table") {
     const TestFolder folder;
     require_device(folder);
     const json report = check_kernels(folder, {"--case", "gpt2-124m"}, Kernels::training);
-    // The numbers depend on the versions of Mesa and glslc; which kernels there are does not.
+    const json of_16_bit = check_kernels(folder, {"--case", "gpt2-124m", "--dtype", "f16"}, Kernels::training);
     const fs::path file = kSource / "tests/drivers/tables" / (target() + ".txt");
-    const std::string now = table_of(report);
-    if (std::getenv("HEKLA_WRITE_TABLES") != nullptr)
+    std::string now = header_of(report, HEKLA_SHADER_COMPILER) + lines_of(report);
+    if (!of_16_bit.is_null()) now += "# the same with --dtype f16\n" + lines_of(of_16_bit);
+    if (std::getenv("HEKLA_WRITE_TABLES") != nullptr) {
         std::ofstream(file) << now;
-    else
-        CHECK_MESSAGE(kernels_in(std::ifstream(file)) == kernels_in(std::istringstream(now)), file.string(),
-                      " lists other kernels: HEKLA_WRITE_TABLES=1 ctest --test-dir build -R drivers");
+        return;
+    }
+    for (const std::string& difference : differences(content_of(file), now))
+        FAIL_CHECK(file.string(), ": ", difference,
+                   "; if that is intended, HEKLA_WRITE_TABLES=1 ctest --test-dir build -R drivers_", target(),
+                   " writes the table");
 }
 
-TEST_CASE("16-bit training and generation: no spills, enough waves, wide loads") {
+TEST_CASE("generation: no spills, enough waves, wide loads") {
     const TestFolder folder;
     require_device(folder);
-    check_kernels(folder, {"--case", "gpt2-124m", "--dtype", "f16"}, Kernels::training);
     check_kernels(folder, {"--case", "gpt2-124m", "--generate"}, Kernels::token);
     check_kernels(folder, {"--case", "gpt2-124m", "--generate", "--dtype", "f16"}, Kernels::token);
 }

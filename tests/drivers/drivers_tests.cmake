@@ -1,7 +1,7 @@
 # Mesa's drivers of GPUs, on devices that are not there: a shim answers for the kernel's driver, every pipeline is
-# compiled by the driver's own compiler, and nothing is executed. third_party/install --drivers installs the shims. A
-# target is tested if the installed Mesa has its shim and its driver; the first of each driver by default, the others
-# have the label `long`.
+# compiled by the driver's own compiler, and nothing is executed. third_party/install --drivers installs the shims, and
+# third_party/mesa_shims builds those that have no package. A target is tested if the installed Mesa has its shim and its
+# driver; the first of each driver by default. The others, and Intel's, which take minutes, have the label `long`.
 set(HEKLA_DRIVERS # name, shim, driver, what chooses the device
   "navi31 amdgpu radeon AMDGPU_GPU_ID=navi31"
   "ada nouveau nouveau NOUVEAU_CHIPSET=192"
@@ -14,18 +14,29 @@ set(HEKLA_DRIVERS # name, shim, driver, what chooses the device
   "ampere nouveau nouveau NOUVEAU_CHIPSET=172"
   "blackwell nouveau nouveau NOUVEAU_CHIPSET=1b2"
   "a630 freedreno freedreno FD_GPU_ID=630"
-  "m1 asahi asahi ASAHI_UNUSED=1")
+  "m1 asahi asahi ASAHI_UNUSED=1"
+  "a770 intel intel INTEL_STUB_GPU_DEVICE_ID=56a0"
+  "b580 intel intel INTEL_STUB_GPU_DEVICE_ID=e20b"
+  "lnl intel intel INTEL_STUB_GPU_DEVICE_ID=64a0")
+set(shims $ENV{XDG_CACHE_HOME})
+if(NOT shims)
+  set(shims $ENV{HOME}/.cache)
+endif()
+string(APPEND shims /hekla-shims)
+execute_process(COMMAND ${HEKLA_GLSLC} --version OUTPUT_VARIABLE shader_compiler)
+string(REGEX REPLACE "\n.*" "" shader_compiler "${shader_compiler}")
 add_executable(test_drivers $<TARGET_OBJECTS:test_main> ${CMAKE_CURRENT_SOURCE_DIR}/drivers/assembly.cpp
   ${CMAKE_CURRENT_SOURCE_DIR}/drivers/rules.cpp ${CMAKE_CURRENT_SOURCE_DIR}/drivers/rules_test.cpp
+  ${CMAKE_CURRENT_SOURCE_DIR}/drivers/tables.cpp ${CMAKE_CURRENT_SOURCE_DIR}/drivers/tables_test.cpp
   ${CMAKE_CURRENT_SOURCE_DIR}/drivers/simulation.cpp ${CMAKE_CURRENT_SOURCE_DIR}/drivers/simulation_test.cpp
   ${CMAKE_CURRENT_SOURCE_DIR}/drivers/drivers_test.cpp ${CMAKE_CURRENT_SOURCE_DIR}/support/program.cpp)
 target_link_libraries(test_drivers PRIVATE hekla_options doctest::doctest hekla::json fmt::fmt)
 hekla_compile(test_drivers 0 <doctest/doctest.h>)
 target_include_directories(test_drivers PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
 target_compile_definitions(test_drivers PRIVATE HEKLA_SOURCE_DIR="${hekla_SOURCE_DIR}"
-  HEKLA_PROGRAM="${hekla_BINARY_DIR}/bin/hekla")
+  HEKLA_PROGRAM="${hekla_BINARY_DIR}/bin/hekla" HEKLA_SHADER_COMPILER="${shader_compiler}")
 add_dependencies(test_drivers hekla)
-add_test(NAME drivers_rules COMMAND test_drivers --source-file=*/rules_test.cpp)
+add_test(NAME drivers_rules COMMAND test_drivers --source-file=*/rules_test.cpp,*/tables_test.cpp)
 add_test(NAME drivers_simulation COMMAND test_drivers --source-file=*/simulation_test.cpp)
 set(by_default)
 foreach(row IN LISTS HEKLA_DRIVERS)
@@ -33,9 +44,13 @@ foreach(row IN LISTS HEKLA_DRIVERS)
   list(GET row 0 name)
   list(GET row 1 shim)
   list(GET row 2 driver)
-  list(GET row 3 choice)
-  find_file(HEKLA_SHIM_${shim} lib${shim}_noop_drm_shim.so PATHS /usr/lib/${CMAKE_LIBRARY_ARCHITECTURE} NO_DEFAULT_PATH)
+  list(SUBLIST row 3 -1 choice)
+  find_file(HEKLA_SHIM_${shim} lib${shim}_noop_drm_shim.so PATHS /usr/lib/${CMAKE_LIBRARY_ARCHITECTURE} ${shims}
+    NO_DEFAULT_PATH)
   set(icd /usr/share/vulkan/icd.d/${driver}_icd.json)
+  if(EXISTS ${shims}/${driver}_icd.json)
+    set(icd ${shims}/${driver}_icd.json)
+  endif()
   if(NOT EXISTS ${icd})
     set(icd /usr/share/vulkan/icd.d/${driver}_icd.${CMAKE_SYSTEM_PROCESSOR}.json)
   endif()
@@ -50,7 +65,7 @@ foreach(row IN LISTS HEKLA_DRIVERS)
   endif()
   add_test(NAME drivers_${name} COMMAND test_drivers --source-file=*/drivers_test.cpp)
   set(labels)
-  if(driver IN_LIST by_default)
+  if(driver IN_LIST by_default OR shim STREQUAL "intel") # minutes
     set(labels long)
   endif()
   list(APPEND by_default ${driver})

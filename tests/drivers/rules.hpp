@@ -16,8 +16,8 @@ enum class Kernels {
 };
 
 // A kernel as `hekla doctor --kernels --json` prints it, and its assembly where innermost_loops() can read it; else "".
-// Returns one line per rule that it breaks.
+// allowed_spills: registers that it may spill, with scratch memory for them. Returns one line per rule that it breaks.
 std::vector<std::string> broken_rules(const nlohmann::json& kernel, std::string_view driver, Kernels kind,
-                                      std::string_view assembly);
+                                      std::string_view assembly, double allowed_spills = 0);
 
 } // namespace hekla::test

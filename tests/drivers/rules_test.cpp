@@ -55,6 +55,20 @@ TEST_CASE("spills, scratch memory and few waves are found") {
     CHECK(is_broken(refused));
 }
 
+TEST_CASE("a kernel may spill as often as its table states, not more often") {
+    json kernel = good();
+    kernel["spills"] = 7;
+    kernel["scratch_bytes"] = 64;
+    const auto breaks = [&](double allowed) {
+        return !broken_rules(kernel, "Intel open-source Mesa driver Mesa 25.0.7", Kernels::training, "", allowed)
+                    .empty();
+    };
+    CHECK(breaks(0));
+    CHECK(breaks(6));
+    CHECK(!breaks(7));
+    CHECK(!breaks(8));
+}
+
 TEST_CASE("narrow loads, exchanges between lanes and spilled registers are found in inner loops") {
     CHECK(is_broken(good(), loop_with("global_load_b32 v8, v9, s[0:1]")));
     CHECK(is_broken(good(), loop_with("global_load_u16 v8, v9, s[0:1]")));
@@ -95,6 +109,42 @@ TEST_CASE("the innermost loop is counted, not the one around it") {
     CHECK(loops[0].instructions == 2);
     CHECK(loops[0].multiply_adds == 1);
     CHECK(loops[0].cross_lane == 0);
+}
+
+TEST_CASE("loops of Intel assembly are counted") {
+    const std::string text = R"(Push constant ranges:
+    RANGE0 (512B): Vulkan push constants and API params
+
+mov(16)         g54<1>UD        g0.1<0,1,0>UD                   { align1 WE_all 1H compacted };
+send(1)         g3UD            g32UD           nullUD          0x0240f500                0x00000000
+                            ugm MsgDesc: ( load, a32, d32, V64, transpose, L1STATE_L3MOCS flat )  { align1 };
+
+LABEL11:
+send(16)        g4UD            g6UD            nullUD          0x02204580                0x00000000
+                            slm MsgDesc: ( load, a32, d32, V4, L1STATE_L3MOCS flat )  { align1 1H };
+send(16)        g4UD            g6UD            nullUD          0x02204580                0x00000000
+                            ugm MsgDesc: ( load, a64, d32, V4, L1STATE_L3MOCS flat )  { align1 1H };
+mad(16)         g4<1>F          g6<8,8,1>F      g8<8,8,1>F      g10<1,1,1>F { align1 1H };
+dpas.8x8(16)    g48<1>F         g8<1,1,0>F      g24<1,1,0>HF    g68<1,1,0>HF { align1 WE_all 1H $14 };
+(-f0.0) break(16) JIP:  LABEL7        UIP:  LABEL7              { align1 1H };
+
+LABEL7:
+(-f0.0) while(16)       JIP:  LABEL11                           { align1 1H };
+send(16)        nullUD          g6UD            g8UD            0x02204580                0x00000000
+                            slm MsgDesc: ( fence, a32, local, none, normal_routing flat )  { align1 1H };
+send(16)        nullUD          g6UD            g8UD            0x02204580                0x00000000
+                            slm MsgDesc: ( store, a32, d32, V1, L1STATE_L3MOCS flat )  { align1 1H };
+)";
+    const std::vector<LoopCounts> loops = innermost_loops(text);
+    REQUIRE(loops.size() == 1);
+    CHECK(loops[0].first_block == "LABEL11");
+    CHECK(loops[0].instructions == 6);
+    CHECK(loops[0].multiply_adds == 1);
+    CHECK(loops[0].matrix == 1);
+    CHECK(loops[0].shared == 1);
+    CHECK(loops[0].global_loads == 1);
+    CHECK(shared_instructions(text) == 2);
+    CHECK(has_matrix_in_loop(text));
 }
 
 TEST_CASE("loops of NVIDIA assembly are counted") {

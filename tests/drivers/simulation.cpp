@@ -9,7 +9,7 @@
 namespace drivers {
 namespace {
 
-constexpr uint32_t kLanesAtOnce = 8, kBankGroups = 8, kSubgroup = 32, kFragment = 16, kElements = 8; // of a unit
+constexpr uint32_t kLanesAtOnce = 8, kBankGroups = 8, kFragment = 16, kElements = 8; // of a unit
 
 // Units of a row in shared memory; a row is followed by one unit of padding.
 uint32_t line_of(bool along_k, uint32_t rows, uint32_t step) { return (along_k ? step : rows) / kElements; }
@@ -42,7 +42,7 @@ uint32_t load_wavefronts(bool along_k, uint32_t rows, uint32_t sub_rows, const M
                 }
                 count += wavefronts_of(units);
             }
-    return count * (tile.threads / kSubgroup);
+    return count * (tile.threads / tile.subgroup);
 }
 
 // Pieces of the factors in a cache that evicts the one that was not used for longest.
@@ -101,6 +101,19 @@ uint32_t wavefronts(const MatrixTile& tile, bool a_along_k, bool b_along_k, Stor
                          load_wavefronts(a_along_k, tile.rows, tile.sub_rows, tile) +
                          load_wavefronts(b_along_k, tile.columns, tile.sub_columns, tile);
     return all * (128 * 128 / (tile.rows * tile.columns)) * 32 / tile.step;
+}
+
+std::optional<uint32_t> wavefronts(std::string_view kernel, std::span<const uint32_t> constants) {
+    // Constants of shaders/matmul/matrix.comp.
+    constexpr std::size_t kSubgroup = 0, kSubRows = 1, kSubColumns = 2, kTransposeA = 6, kTransposeB = 7, kThreads = 9;
+    constexpr std::string_view kMatrix = "matmul/matrix.t";
+    if (!kernel.starts_with(kMatrix) || constants.size() <= kThreads) return std::nullopt;
+    const std::string_view name = kernel.substr(kMatrix.size());
+    const uint32_t side = name.starts_with("128") ? 128 : 64, step = name.starts_with("128k64") ? 64 : 32;
+    const MatrixTile tile{
+        side, side, step, constants[kThreads], constants[kSubRows], constants[kSubColumns], constants[kSubgroup]};
+    if (tile.threads < tile.subgroup || tile.subgroup == 0) return std::nullopt;
+    return wavefronts(tile, constants[kTransposeA] == 0, constants[kTransposeB] != 0);
 }
 
 uint64_t bytes_read(const Product& product, const Device& device, uint64_t height) {

@@ -3,14 +3,17 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
+#include <string_view>
 
 namespace drivers {
 
 // A workgroup's tile: rows x columns of the result, `step` of K at a time, copied by `threads`; a subgroup of 32
-// multiplies sub_rows x sub_columns of it.
+// multiplies sub_rows x sub_columns of it. (Subgroups of other sizes: as if a fragment were read in the same way.)
 struct MatrixTile {
     uint32_t rows = 0, columns = 0, step = 0, threads = 0, sub_rows = 0, sub_columns = 0;
+    uint32_t subgroup = 32;
 };
 
 // How the threads share the copying of a factor that is dense along K.
@@ -26,6 +29,10 @@ uint32_t wavefronts_of(std::span<const uint32_t> units);
 // Returns the wavefronts of shared memory in one step of K, scaled to a tile of 128 x 128 x 32. a_along_k, b_along_k:
 // the factor is dense along K (N and T of BLAS: NN, NT and TN are (1, 0), (1, 1) and (0, 0)).
 uint32_t wavefronts(const MatrixTile& tile, bool a_along_k, bool b_along_k, Stores stores = Stores::adjacent);
+
+// Returns the same of a kernel as `hekla doctor --kernels` names it, "matmul/matrix.t128_f16", with its constants;
+// nothing of other kernels.
+std::optional<uint32_t> wavefronts(std::string_view kernel, std::span<const uint32_t> constants);
 
 // C [m, n] = A [m, k] B [k, n] of elements of 2 bytes.
 struct Product {

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <sstream>
 #include <string>
+#include <vector>
 
 namespace simulation_test {
 
@@ -39,6 +40,17 @@ TEST_CASE("simulation: wavefronts of the matrix kernels have the order of their 
         CHECK((tn < nn) == (kernel.tflops_tn > kernel.tflops_nn * 1.02));
         CHECK((nn < nt) == (kernel.tflops_nn > kernel.tflops_nt * 1.02));
     }
+}
+
+TEST_CASE("simulation: wavefronts of a kernel by its name and constants") {
+    // [16384, 768] x [768, 2304] in float16 on an H200: subgroups of 32 with 64 x 64, of 128 threads.
+    const std::vector<uint32_t> nn{32, 64, 64, 16, 16, 16, 0, 0, 52, 128, 0, 0, 0, 21};
+    CHECK(wavefronts("matmul/matrix.t128_f16", nn) == 448u);
+    std::vector<uint32_t> tn = nn;
+    tn[6] = 1;
+    CHECK(wavefronts("matmul/matrix.t128_f16", tn) == 384u);
+    CHECK(!wavefronts("matmul/tiled.t128", nn));
+    CHECK(!wavefronts("matmul/matrix.t128_f16", {}));
 }
 
 TEST_CASE("simulation: rows that are four apart have no conflicts") {

@@ -1,6 +1,7 @@
 // Kernels chosen by measurement: which ones, where the choices are stored, and that results do not change.
 #include "program/kernel_case.hpp"
 #include "program/lowering/matmul_problem.hpp"
+#include "program/lowering/spill_counts.hpp"
 #include "program/parameter_store.hpp"
 #include "program/peak.hpp"
 #include "program/program_bench.hpp"
@@ -347,6 +348,57 @@ TEST_CASE("tuning: subgroup sizes by rule") {
     limits.min_subgroup_size = 32;
     limits.registers_at_any_width = true;
     CHECK(sizes(limits) == std::vector<uint32_t>{64, 64});
+}
+
+TEST_CASE("spills: a kernel that spills is not chosen where another does not") {
+    // Counts by the beginning of a kernel's name; of others nothing is known.
+    struct PlantedSpills : program::SpillCounts {
+        std::map<std::string, uint64_t> counts;
+        std::vector<std::string> asked;
+        std::optional<uint64_t> of(const program::Dispatch& dispatch) override {
+            asked.push_back(dispatch.shader);
+            for (const auto& [kernel, count] : counts)
+                if (dispatch.shader.starts_with(kernel)) return count;
+            return std::nullopt;
+        }
+    };
+    const auto spills = std::make_shared<PlantedSpills>();
+    program::Limits limits = gpu_limits();
+    const auto chosen = [&](const std::shared_ptr<program::SpillCounts>& known,
+                            const std::map<std::string, std::string>& fixed = {}) {
+        limits.spills = known;
+        Builder b;
+        const ValueId x = b.parameter("x", {2048, 256}, 0, 0, 0, 0), w = b.parameter("w", {256, 2048}, 0, 0, 0, 0);
+        b.output("z", b(Op::matmul, {x, w}));
+        const Graph graph = finished(std::move(b));
+        const auto lowered = program::lower(graph, limits, {.outputs = {"z"}, .kernel_choices = fixed});
+        REQUIRE_MESSAGE(lowered.ok(), lowered.message());
+        REQUIRE(lowered.value().choices.size() == 1);
+        const std::string kernel = lowered.value().choices.begin()->second;
+        if (fixed.empty()) CHECK(lowered.value().problems.front().kernels.front().kernel == kernel); // measured first
+        CHECK(std::ranges::any_of(lowered.value().dispatches, [&](const program::Dispatch& dispatch) {
+            return dispatch.shader.starts_with("matmul/" + kernel);
+        }));
+        return kernel;
+    };
+    const std::string preferred = chosen(nullptr);
+    CHECK(preferred == "tiled.t128");
+    CHECK(chosen(spills) == preferred); // nothing is known
+    spills->counts = {{"matmul/tiled.t128", 0}, {"matmul/", 0}};
+    spills->asked.clear();
+    CHECK(chosen(spills) == preferred);
+    CHECK(spills->asked.size() == 1); // no other kernel is compiled
+    spills->counts = {{"matmul/tiled.t128", 7}, {"matmul/tiled.t32x64", 0}, {"matmul/tiled.t64", 0}};
+    CHECK(chosen(spills) == "tiled.t32x64"); // the next by the rules
+    spills->counts = {{"matmul/tiled.t128", 7}, {"matmul/tiled.t32x64", 2}, {"matmul/tiled.t64", 0}};
+    CHECK(chosen(spills) == "tiled.t64");
+    spills->counts = {{"matmul/", 7}};
+    CHECK(chosen(spills) == preferred);          // all spill
+    spills->counts = {{"matmul/tiled.t128", 7}}; // of the others nothing is known
+    CHECK(chosen(spills) == preferred);
+    const std::string key = "matmul NN f32 [1x 2048, 2048, 256]";
+    spills->counts = {{"matmul/tiled.t128", 7}, {"matmul/", 0}};
+    CHECK(chosen(spills, {{key, "tiled.t128"}}) == "tiled.t128"); // a recorded choice stays
 }
 
 TEST_CASE("tuning: sizes share a bucket up to a power of two") {

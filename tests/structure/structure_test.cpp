@@ -379,7 +379,6 @@ TEST_CASE("the engine has what hekla.h and the plugin ABI need, and nothing else
     CHECK(unreached(planted) == std::vector<std::string>{"engine/room/left.hpp"});
 
     const std::map<std::string, std::string> reasons{
-        {"engine/gpu/compiler_report.hpp", "calls of Vulkan are in gpu"},
         {"engine/model/gguf.hpp", "the format of a file of models"},
         {"engine/train/recipe/recipe_reference.hpp", "the table of keys that the reader has"},
     };

@@ -297,6 +297,7 @@ Result<int> list_kernels(const Globals& globals, const KernelsArguments& a) {
                                       {"driver", driver},
                                       {"command_buffers", estimate.command_buffers},
                                       {"kernels", kernels}}));
+    HK_TRY(runtime->save_caches());
     HK_TRY(flush_output());
     if (failed > 0)
         return internal_error(fmt::format("{} of {} kernels were not compiled by {}", failed, count, driver));

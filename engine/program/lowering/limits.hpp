@@ -5,9 +5,12 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 namespace hekla::program {
+
+class SpillCounts;
 
 // A matrix multiplication in hardware, of a whole subgroup: [m, k] x [k, n] in 16 bits, sums in float32. 0: none.
 struct MatrixUnit {
@@ -15,7 +18,7 @@ struct MatrixUnit {
     explicit operator bool() const { return m != 0; }
 };
 
-// Limits for lowering; plain numbers, so that lowering runs (and is tested) without a device.
+// Limits for lowering; plain numbers and counts, so that lowering runs (and is tested) without a device.
 struct Limits {
     uint32_t subgroup_size = 8; // the driver's choice, and that of kernels for which it does not matter
     // Sizes that a kernel can require are the powers of two from min to max; 0: only subgroup_size.
@@ -36,6 +39,7 @@ struct Limits {
     bool generated_shaders = true;      // runtime GLSL is available
     bool chains = true;                 // CompileOptions::chained is followed; not with kernels compiled in advance
     bool compiles_slowly = false;       // prefer less code: the kernels of GPUs on a CPU
+    std::shared_ptr<SpillCounts> spills = nullptr; // null: spilled registers are not known
 
     // A CPU's driver multiplies matrices lane by lane (Mesa 26.2's crashes with 16 lanes), and no kernel for CPUs does.
     MatrixUnit matrix_unit(Storage factors) const {

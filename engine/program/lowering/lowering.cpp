@@ -2,9 +2,11 @@
 
 #include "program/lowering/loop.hpp"
 #include "program/lowering/records.hpp"
+#include "program/lowering/spill_counts.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <limits>
 
 namespace hekla::program {
 
@@ -24,6 +26,30 @@ View from_lowest(View view) {
     for (int d = 0; d < view.shape.rank(); ++d)
         if (const auto axis = static_cast<std::size_t>(d); view.strides[axis] < 0) view = flipped(view, axis);
     return view;
+}
+
+// Moves the first kernel that spills no registers to the front, if the preferred one spills.
+void prefer_without_spills(KernelProblem& problem, const Limits& limits) {
+    if (limits.spills == nullptr || problem.kernels.size() < 2) return;
+    const KernelTrial trial =
+        problem.trial(std::numeric_limits<double>::infinity(), std::numeric_limits<int64_t>::max());
+    const auto spills = [&](const KernelOption& option) {
+        Lowering alone;
+        alone.limits = limits;
+        alone.trial = KernelChoice{.kernel = option.kernel};
+        trial.lower(alone);
+        std::optional<uint64_t> sum = 0;
+        for (const Dispatch& dispatch : alone.dispatches) {
+            const std::optional<uint64_t> count = limits.spills->of(dispatch);
+            if (!count) return count;
+            *sum += *count;
+        }
+        return sum;
+    };
+    if (spills(problem.kernels.front()).value_or(0) == 0) return;
+    const auto better =
+        std::ranges::find_if(problem.kernels, [&](const KernelOption& option) { return spills(option) == 0u; });
+    if (better != problem.kernels.end()) std::rotate(problem.kernels.begin(), better, better + 1);
 }
 
 // Copies rows of at least a subgroup's width, dense on both sides. Returns false if the views have none.
@@ -238,12 +264,15 @@ View Lowering::access_counters() {
 
 KernelChoice Lowering::choose(KernelProblem problem) {
     if (trial) return *trial;
-    const auto [it, fresh] = choices.try_emplace(problem.key, problem.kernels.front().kernel);
+    const auto [it, fresh] = choices.try_emplace(problem.key);
     if (!fresh) return KernelChoice::parse(it->second);
-    if (const auto fixed = options.kernel_choices.find(problem.key); fixed != options.kernel_choices.end())
+    if (const auto fixed = options.kernel_choices.find(problem.key); fixed != options.kernel_choices.end()) {
         it->second = fixed->second;
-    else
+    } else {
+        prefer_without_spills(problem, limits);
+        it->second = problem.kernels.front().kernel;
         problems.push_back(std::move(problem));
+    }
     return KernelChoice::parse(it->second);
 }
 

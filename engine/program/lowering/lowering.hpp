@@ -109,8 +109,9 @@ public:
     // Returns false and changes nothing if that is impossible.
     bool move_to(const View& view, ResourceKind kind, const std::string& name);
 
-    // Returns how a problem is computed: the choice in options.kernel_choices for its key, otherwise its first kernel,
-    // and then adds the problem to `problems`. A choice never changes after step 0.
+    // Returns how a problem is computed: the choice in options.kernel_choices for its key, otherwise its first kernel
+    // that spills no registers (its first if all do, or if Limits::spills does not know), and then adds the problem to
+    // `problems`, that kernel first. A choice never changes after step 0.
     KernelChoice choose(KernelProblem problem);
 
 private:
