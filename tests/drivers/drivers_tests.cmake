@@ -1,6 +1,6 @@
 # Mesa's drivers of GPUs, on devices that are not there: a shim answers for the kernel's driver, every pipeline is
 # compiled by the driver's own compiler, and nothing is executed. third_party/install --drivers installs the shims, and
-# third_party/mesa_shims builds those that have no package. A target is tested if the installed Mesa has its shim and its
+# --shims builds the one that has no package. A target is tested if the installed Mesa has its shim and its
 # driver; the first of each driver by default. The others, and Intel's, which take minutes, have the label `long`.
 set(HEKLA_DRIVERS # name, shim, driver, what chooses the device
   "navi31 amdgpu radeon AMDGPU_GPU_ID=navi31"
@@ -48,9 +48,6 @@ foreach(row IN LISTS HEKLA_DRIVERS)
   find_file(HEKLA_SHIM_${shim} lib${shim}_noop_drm_shim.so PATHS /usr/lib/${CMAKE_LIBRARY_ARCHITECTURE} ${shims}
     NO_DEFAULT_PATH)
   set(icd /usr/share/vulkan/icd.d/${driver}_icd.json)
-  if(EXISTS ${shims}/${driver}_icd.json)
-    set(icd ${shims}/${driver}_icd.json)
-  endif()
   if(NOT EXISTS ${icd})
     set(icd /usr/share/vulkan/icd.d/${driver}_icd.${CMAKE_SYSTEM_PROCESSOR}.json)
   endif()

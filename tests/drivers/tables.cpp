@@ -113,23 +113,4 @@ std::string text_of(const Spills& spills, std::string_view header) {
     return text;
 }
 
-bool add_mali_numbers(nlohmann::json& report, std::string_view printed) {
-    // "SHADER-DB: MESA_SHADER_COMPUTE shader: 357 inst, ..., 2 threads, 0 loops, 0:0 spills:fills"
-    std::vector<std::string_view> lines = lines_in(printed);
-    std::erase_if(lines, [](std::string_view line) { return !line.starts_with("SHADER-DB: "); });
-    if (lines.size() != report["kernels"].size()) return false;
-    const auto before = [](std::string_view line, std::string_view unit) {
-        const std::string_view start = line.substr(0, line.find(unit));
-        return static_cast<int64_t>(number_in(start.substr(start.rfind(' ') + 1)));
-    };
-    for (std::size_t i = 0; i < lines.size(); ++i) {
-        nlohmann::json& kernel = report["kernels"][i];
-        kernel["instructions"] = before(lines[i], " inst,");
-        kernel["registers"] = before(lines[i], " threads,") == 2 ? 32 : 64; // half the threads have twice as many
-        const std::string_view start = lines[i].substr(0, lines[i].find(" spills:fills"));
-        kernel["spills"] = before(start, start.substr(std::min(start.rfind(':'), start.size())));
-    }
-    return true;
-}
-
 } // namespace hekla::test

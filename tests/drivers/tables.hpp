@@ -29,8 +29,4 @@ std::string key_of(const nlohmann::json& kernel);
 Spills read_spills(std::string_view text, std::string_view header);
 std::string text_of(const Spills& spills, std::string_view header);
 
-// Adds what Mesa's compiler for Mali prints with BIFROST_MESA_DEBUG=shaderdb, one line for each kernel in the order of
-// the report. Returns whether there are as many.
-bool add_mali_numbers(nlohmann::json& report, std::string_view printed);
-
 } // namespace hekla::test
