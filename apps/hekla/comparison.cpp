@@ -115,7 +115,7 @@ Status compare(const Fixture& fixture, const Computed& computed, FixtureReport& 
                     fmt::format("{} AdamW losses, expected {}", computed.losses.size(), expected.data.size()));
             report.has_adamw = true;
             // A loss near zero is a difference of logits, whose rounding does not shrink with it.
-            const double least = expected.data.empty() ? 0.0 : std::abs(expected.data.front()) / 100;
+            const double least = expected.data.empty() ? 0.0 : std::abs(expected.data.front()) / 10;
             for (std::size_t i = 0; i < expected.data.size(); ++i)
                 report.adamw_loss = std::max(report.adamw_loss, ratio(std::abs(computed.losses[i] - expected.data[i]),
                                                                       std::max(std::abs(expected.data[i]), least)));
