@@ -38,7 +38,7 @@ struct Settings {
 
 class Bert {
 public:
-    explicit Bert(const Config& c) : Bert(c, "bert") {}
+    explicit Bert(const Config& c) : Bert(c, "bert", "bert") {}
     virtual ~Bert() = default;
 
     void build(Graph& g) {
@@ -83,12 +83,13 @@ public:
     }
 
     void write(ConfigWriter& out) {
-        write_settings(out, root_.c_str(), s_);
+        write_settings(out, model_type_, s_);
         write_labels(out, labels_);
     }
 
 protected:
-    Bert(const Config& c, const char* root) : s_(read_settings<Settings>(c)), labels_(label_count(c)), root_(root) {
+    Bert(const Config& c, const char* model_type, const char* root)
+        : s_(read_settings<Settings>(c)), labels_(label_count(c)), model_type_(model_type), root_(root) {
         require_heads(s_.hidden_size, s_.num_heads, "hidden_size", "num_attention_heads");
         require(!c.boolean("add_cross_attention", false),
                 "a BERT that attends to an encoder (add_cross_attention) is not known");
@@ -107,7 +108,8 @@ protected:
 
     Settings s_;
     Labels labels_;
-    std::string root_;
+    const char* model_type_;
+    std::string root_; // of the names of parameters
 
 private:
     Value embed(Graph& g, Value ids) {
@@ -170,7 +172,7 @@ private:
 
 class Roberta : public Bert {
 public:
-    explicit Roberta(const Config& c) : Bert(c, "roberta") {}
+    explicit Roberta(const Config& c, const char* model_type = "roberta") : Bert(c, model_type, "roberta") {}
 
     bool head(Graph& g, std::string_view id) {
         const LayerOptions layer{.initializer = normal(s_.initializer_range)};
@@ -211,7 +213,13 @@ private:
     int64_t unused_position() const override { return s_.pad_token_id.value_or(1); }
 };
 
+class XlmRoberta : public Roberta {
+public:
+    explicit XlmRoberta(const Config& c) : Roberta(c, "xlm-roberta") {}
+};
+
 } // namespace
 
 HEKLA_PLUGIN({HK_ARCHITECTURE_INTERFACE, "bert", architecture<Bert>()},
-             {HK_ARCHITECTURE_INTERFACE, "roberta", architecture<Roberta>()})
+             {HK_ARCHITECTURE_INTERFACE, "roberta", architecture<Roberta>()},
+             {HK_ARCHITECTURE_INTERFACE, "xlm-roberta", architecture<XlmRoberta>()})
