@@ -94,9 +94,9 @@ TEST_CASE("other sizes: one token, primes, heads of odd width, rows longer than 
     check(verify("--validate verify", folders), folders.size());
 }
 
-TEST_CASE("the decoders of the Llama family, and ModernBERT") {
+TEST_CASE("the decoders of the Llama family, and newer encoders") {
     const std::vector<fs::path> folders = fixtures("families");
-    REQUIRE(folders.size() == 16);
+    REQUIRE(folders.size() == 17);
     check(verify("verify --reference", folders), folders.size());
     check(verify("verify", folders), folders.size());
 }
