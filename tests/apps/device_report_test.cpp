@@ -8,6 +8,8 @@
 #include <nlohmann/json.hpp>
 #include <regex>
 #include <sstream>
+#include <string>
+#include <vector>
 
 namespace device_report_test {
 
@@ -32,7 +34,7 @@ TEST_CASE("doctor --test: models, a resumed training, generation and plans are r
         CHECK_MESSAGE(stages[stage].at("ok") == true, stages[stage].dump());
         CHECK(has(ran.out, std::string("ok   ") + stage));
     }
-    CHECK(stages["models"].at("result").at("f32").at("right") == 4);
+    CHECK(stages["models"].at("result").at("f32").at("right") == 5);
     CHECK(stages["training"].at("result").at("f32").at("resumed_equal") == true);
     CHECK(stages["generation"].at("result").at("llama-clm").at("tokens") == 24);
     CHECK(stages["plan"].at("result").at("models").contains("14B"));
@@ -40,10 +42,11 @@ TEST_CASE("doctor --test: models, a resumed training, generation and plans are r
     CHECK(ran.out.ends_with(end.at("summary").get<std::string>() + "\n"));
     // Nothing of this machine.
     CHECK_FALSE(std::regex_search(text, std::regex(R"(["\s(=]/[a-z])")));
+    std::vector<std::string> names{hekla::host_name()};
     for (const char* variable : {"HOME", "USER", "LOGNAME"})
-        if (const char* value = std::getenv(variable); value != nullptr && std::string(value).size() > 4)
-            CHECK_FALSE(has(text, value));
-    CHECK_FALSE(has(text, hekla::host_name()));
+        if (const char* value = std::getenv(variable); value != nullptr) names.emplace_back(value);
+    for (const std::string& name : names)
+        if (name.size() > 4) CHECK_FALSE(has(text, name)); // a shorter one may be a part of a word
 }
 
 TEST_CASE("doctor --test: options that exclude each other, and a report that cannot be written") {
