@@ -15,8 +15,8 @@
 namespace hekla::graph {
 namespace {
 
-constexpr std::size_t kSinksGradient =
-    8; // among the outputs of attention_gradient, after those of q and what follows it
+// Among the outputs of attention_gradient, after those of q and what follows it.
+constexpr std::size_t kSinksGradient = 8;
 
 // The second part of the hidden output lse if nothing is allowed: finite, and exp(score - lse) is 0.
 constexpr double kEmptyRow = 1e30;
@@ -103,6 +103,9 @@ struct Attention {
         if (has(q_group) && data(q_group)[b * queries + i] != data(k_group)[b * keys + j]) return false;
         return !has(mask) || data(mask)[scores_at(shape(mask), b, h) + i * keys + j] != 0;
     }
+
+    // Returns the score of a head's key without a value; -infinity: there is none.
+    double sink(int64_t h) const { return has(sinks) ? data(sinks)[h] : -kInfinity; }
 
     // Computes scores [Tq, Tk] of one head; -infinity where not allowed. Sets `open` for allowed pairs. slopes: gets
     // the derivatives of scores with respect to scale q.k, if there is a cap.
@@ -273,7 +276,6 @@ void attention_gradient(Backward& b) {
 
 Status run_attention(const Call& call) {
     const Attention a(call, 0);
-    const auto sink = [&](int64_t h) { return a.has(Attention::sinks) ? a.data(Attention::sinks)[h] : -kInfinity; };
     const std::size_t size = at(a.queries * a.keys);
     std::vector<double> p(size);
     std::vector<char> open(size);
@@ -282,7 +284,7 @@ Status run_attention(const Call& call) {
             a.scores(b, h, p, open);
             for (int64_t i = 0; i < a.queries; ++i) {
                 double* row = p.data() + i * a.keys;
-                const RowSum sum = softmax_row(row, open.data() + i * a.keys, a.keys, sink(h));
+                const RowSum sum = softmax_row(row, open.data() + i * a.keys, a.keys, a.sink(h));
                 const std::size_t place = at(((b * a.heads + h) * a.queries + i) * 2);
                 call.out(1).data[place] = sum.top;
                 call.out(1).data[place + 1] = sum.log_total;
@@ -341,8 +343,7 @@ Status run_attention_gradient(const Call& call) {
                 double* row = p.data() + i * a.keys;
                 double* used = dropped.data() + i * a.keys;
                 double* d = ds.data() + i * a.keys;
-                const double sink = a.has(Attention::sinks) ? a.data(Attention::sinks)[h] : -kInfinity;
-                const RowSum sum = softmax_row(row, open.data() + i * a.keys, a.keys, sink);
+                const RowSum sum = softmax_row(row, open.data() + i * a.keys, a.keys, a.sink(h));
                 if (sum.empty()) {
                     std::fill_n(used, a.keys, a.zero_empty ? 0 : 1 / static_cast<double>(a.keys));
                     std::fill_n(d, a.keys, 0.0);
@@ -356,7 +357,8 @@ Status run_attention_gradient(const Call& call) {
                     total += row[j] * d[j];
                 }
                 for (int64_t j = 0; j < a.keys; ++j) d[j] = row[j] * (d[j] - total); // now the gradient of the scores
-                if (double* dsinks = out(kSinksGradient)) dsinks[h] -= std::exp(sink - sum.top - sum.log_total) * total;
+                if (double* dsinks = out(kSinksGradient))
+                    dsinks[h] -= std::exp(a.sink(h) - sum.top - sum.log_total) * total;
             }
             if (double* dv = out(Attention::v))
                 multiply({.m = a.keys, .k = a.queries, .n = a.value_width, .transpose_a = true, .accumulate = true},
