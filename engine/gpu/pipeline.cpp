@@ -92,7 +92,7 @@ Result<std::shared_ptr<Pipelines>> Pipelines::create(std::shared_ptr<Device> dev
     HK_TRY(d.check(f.vkCreatePipelineLayout(d.handle(), &layout, d.callbacks(), &self->layout_),
                    "vkCreatePipelineLayout"));
 
-    if (options.reports) return self;
+    if (self->reports()) return self;
     if (options.host_cache != VK_NULL_HANDLE) {
         self->cache_ = options.host_cache;
         return self;

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <map>
 #include <memory>
+#include <new>
 #include <span>
 #include <zstd.h>
 
@@ -63,6 +64,7 @@ Result<std::vector<uint32_t>> decompressed(std::span<const uint8_t> frame, const
     if (size > kLargestEmbedded || size % sizeof(uint32_t) != 0) return corrupt("its frame states no possible size");
     std::vector<uint32_t> words(size / sizeof(uint32_t));
     const std::unique_ptr<ZSTD_DCtx, decltype(&ZSTD_freeDCtx)> context(ZSTD_createDCtx(), ZSTD_freeDCtx);
+    if (context == nullptr) throw std::bad_alloc();
     std::size_t got = ZSTD_DCtx_refPrefix(context.get(), like.data(), like.size() * sizeof(uint32_t));
     if (ZSTD_isError(got) == 0)
         got = ZSTD_decompressDCtx(context.get(), words.data(), size, frame.data(), frame.size());
