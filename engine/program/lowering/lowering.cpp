@@ -47,8 +47,8 @@ void prefer_without_spills(KernelProblem& problem, const Limits& limits) {
         return sum;
     };
     if (spills(problem.kernels.front()).value_or(0) == 0) return;
-    const auto better =
-        std::ranges::find_if(problem.kernels, [&](const KernelOption& option) { return spills(option) == 0u; });
+    const auto better = std::find_if(problem.kernels.begin() + 1, problem.kernels.end(),
+                                     [&](const KernelOption& option) { return spills(option) == 0u; });
     if (better != problem.kernels.end()) std::rotate(problem.kernels.begin(), better, better + 1);
 }
 
