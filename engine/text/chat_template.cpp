@@ -186,20 +186,16 @@ Result<ChatTemplate::Turn> ChatTemplate::turn_of(const Vocabulary& tokens) const
     HK_ASSIGN(const std::string asked, render(probe, false, tokens));
     HK_ASSIGN(const std::string prompt, render(probe, true, tokens));
     probe.push_back(message("assistant", kProbe));
-    HK_ASSIGN(const std::string last, render(probe, false, tokens));
     probe.push_back(message("user", "(a question)"));
     HK_ASSIGN(const std::string earlier, render(probe, false, tokens));
     Turn turn;
     const std::size_t begin = common_prefix(asked, prompt), end = common_prefix(prompt, earlier);
     if (end > begin) turn.header = prompt.substr(begin, end - begin);
     turn.prompt = prompt.substr(begin);
-    const auto end_in = [&](std::string_view text) {
-        const std::size_t at = text.find(kProbe);
-        return at == std::string::npos ? std::string()
-                                       : std::string(first_token(text.substr(at + kProbe.size()), tokens));
-    };
-    turn.end = end_in(earlier);
-    turn.last_end = end_in(last);
+    if (const std::size_t at = earlier.find(kProbe); at != std::string::npos)
+        turn.end = first_token(std::string_view(earlier).substr(at + kProbe.size()), tokens);
+    HK_ASSIGN(const std::string last, end_text(tokens));
+    turn.last_end = first_token(last, tokens);
     return turn;
 }
 
