@@ -202,7 +202,9 @@ Status compare_generation(const Fixture& fixture, generate::Decoder& decoder, Fi
 
 Status generate_reference(const Fixture& fixture, const FixtureModel& model, FixtureReport& report) {
     if (fixture.generation.empty()) return {};
-    HK_ASSIGN(const auto decoder, generate::make_reference_decoder(*model.composition, model.parameters));
+    Tensors weights = model.parameters;
+    weights.insert(model.buffers.begin(), model.buffers.end());
+    HK_ASSIGN(const auto decoder, generate::make_reference_decoder(*model.composition, weights));
     return compare_generation(fixture, *decoder, report);
 }
 

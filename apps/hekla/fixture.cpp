@@ -10,6 +10,7 @@
 #include "infer/adapters/read_adapter.hpp"
 #include "infer/open/model.hpp"
 #include "infer/open/tensors.hpp"
+#include "model/stacked_tensors.hpp"
 #include "model/text_part.hpp"
 #include "model/weights.hpp"
 #include "plugin/composition/model_names.hpp"
@@ -115,6 +116,29 @@ void rename_text_part(Fixture& f) {
     f.expected = std::move(renamed);
 }
 
+// Stacks gradients and stepped parameters as the parameters are stacked.
+Status stack_expected(Fixture& f, const plugin::NameRules& names) {
+    std::vector<model::TensorView> views;
+    for (const auto& [name, tensor] : f.expected) {
+        model::TensorView& view = views.emplace_back();
+        view.name = name;
+        view.dtype = model::DType::f64;
+        view.dims = tensor.shape.vector();
+        view.bytes = std::as_bytes(std::span(tensor.data));
+    }
+    HK_ASSIGN(const model::StackedTensors stacks, model::stack_tensors(views, plugin::model_rules(names).stacks,
+                                                                       (f.folder / "expected.safetensors").string()));
+    Tensors stacked;
+    for (const std::shared_ptr<const model::TensorView>& view : stacks.tensors) {
+        HK_ASSIGN(graph::Tensor tensor, infer::tensor_of(*view));
+        stacked.emplace(view->name, std::move(tensor));
+    }
+    for (std::size_t i = 0; i < views.size(); ++i)
+        if (stacks.stacked[i]) f.expected.erase(views[i].name);
+    f.expected.merge(stacked);
+    return {};
+}
+
 // Adds tensors of adapters to the parameters; what is not among them is frozen.
 Status add_adapters(const Fixture& fixture, std::span<const model::TensorView> tensors, FixtureModel& m) {
     for (const auto& [name, value] : m.graph.parameters()) m.frozen.insert(name);
@@ -152,7 +176,7 @@ std::vector<plugin::BatchField> Fixture::fields() const {
     return result;
 }
 
-Result<Fixture> read_fixture(const std::filesystem::path& folder) {
+Result<Fixture> read_fixture(const plugin::Registry& registry, const std::filesystem::path& folder) {
     Fixture f;
     f.folder = folder;
     HK_ASSIGN(const json info, read_json(folder / "fixture.json"));
@@ -200,6 +224,9 @@ Result<Fixture> read_fixture(const std::filesystem::path& folder) {
     } catch (const json::exception& e) {
         return corrupt(fmt::format("{}: {}", (folder / "fixture.json").string(), e.what()));
     }
+    HK_ASSIGN(const plugin::NamedModel parts,
+              plugin::named_model(registry, f.config, (folder / "config.json").string(), f.class_name));
+    HK_TRY(stack_expected(f, parts.architecture.provided->names));
     return f;
 }
 
@@ -252,10 +279,12 @@ Result<FixtureModel> describe_fixture(const plugin::Registry& registry, const Fi
                                         [](const std::string& name) { return !name.starts_with(plugin::kAdapter); }));
     for (const plugin::StoredTensor& t : stored.tensors) {
         HK_ASSIGN(graph::Tensor tensor, infer::tensor_of(*t.stored));
-        if (t.tensor.buffer)
-            m.graph.nodes[t.tensor.leaf].set("value", std::move(tensor.data));
-        else
+        if (t.tensor.buffer) {
+            m.graph.nodes[t.tensor.leaf].set("value", tensor.data);
+            m.buffers.emplace(t.tensor.name, std::move(tensor));
+        } else {
             m.parameters.emplace(t.tensor.name, std::move(tensor));
+        }
     }
     if (adapter) HK_TRY(add_adapters(fixture, adapter->tensors, m));
     if (!fixture.adapters.empty()) HK_TRY(add_combination(fixture, m));

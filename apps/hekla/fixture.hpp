@@ -34,14 +34,15 @@ struct Fixture {
     std::vector<plugin::BatchField> fields() const;
 };
 
-Result<Fixture> read_fixture(const std::filesystem::path& folder);
+// `expected` has the names and shapes of the model's parameters, whatever the reference's files divide.
+Result<Fixture> read_fixture(const plugin::Registry& registry, const std::filesystem::path& folder);
 
 // The graph of a fixture's model, with the ports of `expected` as outputs "out.*", and the values of its parameters.
 struct FixtureModel {
     std::unique_ptr<plugin::Composition> composition;
     const plugin::ReferenceClass* reference = nullptr;
     graph::Graph graph; // mode train (evaluate, and no objective, where nothing expects a loss), not differentiated
-    Tensors parameters;
+    Tensors parameters, buffers; // buffers: those that are stored, which the graph has, too
     std::set<std::string, std::less<>> frozen; // parameters without a gradient: those of an adapter's body
 };
 Result<FixtureModel> describe_fixture(const plugin::Registry& registry, const Fixture& fixture, const Log& log);

@@ -27,6 +27,14 @@ constexpr Mapping kCommon[] = {
     {"model.layers.#.mlp.gate_up_proj.weight", "blk.#.ffn_up.weight"},
     {"model.layers.#.mlp.down_proj.weight", "blk.#.ffn_down.weight"},
     {"model.layers.#.mlp.down_proj.bias", "blk.#.ffn_down.bias"},
+    {"model.layers.#.mlp.gate.weight", "blk.#.ffn_gate_inp.weight"},
+    {"model.layers.#.mlp.experts.gate_proj.weight", "blk.#.ffn_gate_exps.weight"},
+    {"model.layers.#.mlp.experts.up_proj.weight", "blk.#.ffn_up_exps.weight"},
+    {"model.layers.#.mlp.experts.down_proj.weight", "blk.#.ffn_down_exps.weight"},
+    {"model.layers.#.block_sparse_moe.gate.weight", "blk.#.ffn_gate_inp.weight"},
+    {"model.layers.#.block_sparse_moe.experts.w1.weight", "blk.#.ffn_gate_exps.weight"},
+    {"model.layers.#.block_sparse_moe.experts.w3.weight", "blk.#.ffn_up_exps.weight"},
+    {"model.layers.#.block_sparse_moe.experts.w2.weight", "blk.#.ffn_down_exps.weight"},
     {"lm_head.weight", "output.weight"},
 };
 
@@ -70,6 +78,11 @@ Status check_no_biases(const GgufSettings& s) {
     HK_TRY(check_silu(s));
     HK_TRY(require_key(s.get("attention_bias", false) == false, "attention_bias", "false"));
     return require_key(s.get("mlp_bias", false) == false, "mlp_bias", "false");
+}
+Status check_qwen3_moe(const GgufSettings& s) {
+    HK_TRY(check_no_biases(s));
+    HK_TRY(require_key(s.get("norm_topk_prob") == true, "norm_topk_prob", "true"));
+    return require_key(s.get("mlp_only_layers").empty(), "mlp_only_layers", "empty");
 }
 Status check_whole_heads(const GgufSettings& s) {
     HK_TRY(check_silu(s));
@@ -123,11 +136,18 @@ std::vector<float> frequency_divisors(const ordered_json& rotary, uint32_t width
 
 std::span<const GgufDecoder> GgufDecoder::all() {
     static constexpr GgufDecoder kAll[] = {
-        {"llama", "llama", true, kBefore, check_silu},        {"mistral", "llama", true, kBefore, check_silu},
-        {"qwen2", "qwen2", false, kBefore, check_silu},       {"qwen3", "qwen3", false, kBefore, check_no_biases},
-        {"smollm3", "smollm3", true, kBefore, check_smollm3}, {"granite", "granite", true, kBefore, check_whole_heads},
-        {"olmo2", "olmo2", false, kAfter, check_no_biases},   {"phi3", "phi3", false, kBefore, check_whole_heads},
-        {"gemma", "gemma", false, kGemma, check_gemma},       {"gemma3_text", "gemma3", false, kGemma3, check_gemma3},
+        {"llama", "llama", true, kBefore, check_silu},
+        {"mistral", "llama", true, kBefore, check_silu},
+        {"qwen2", "qwen2", false, kBefore, check_silu},
+        {"qwen3", "qwen3", false, kBefore, check_no_biases},
+        {"smollm3", "smollm3", true, kBefore, check_smollm3},
+        {"granite", "granite", true, kBefore, check_whole_heads},
+        {"olmo2", "olmo2", false, kAfter, check_no_biases},
+        {"phi3", "phi3", false, kBefore, check_whole_heads},
+        {"mixtral", "llama", true, kBefore, check_silu},
+        {"qwen3_moe", "qwen3moe", false, kBefore, check_qwen3_moe},
+        {"gemma", "gemma", false, kGemma, check_gemma},
+        {"gemma3_text", "gemma3", false, kGemma3, check_gemma3},
     };
     return kAll;
 }
@@ -168,6 +188,11 @@ Status GgufDecoder::add_keys(const GgufSettings& s, model::GgufKeys& keys, std::
     keys.emplace_back(key("attention.value_length"), width);
     keys.emplace_back(key("attention.layer_norm_rms_epsilon"), s.real("rms_norm_eps"));
     HK_TRY(add_rotary(s, keys, vectors));
+    if (is("mixtral") || is("qwen3_moe")) {
+        keys.emplace_back(key("expert_count"), s.count(is("mixtral") ? "num_local_experts" : "num_experts"));
+        keys.emplace_back(key("expert_used_count"), s.count("num_experts_per_tok"));
+    }
+    if (is("qwen3_moe")) keys.emplace_back(key("expert_feed_forward_length"), s.count("moe_intermediate_size"));
     if (is("granite")) {
         keys.emplace_back(key("attention.scale"), s.real("attention_multiplier"));
         keys.emplace_back(key("embedding_scale"), s.real("embedding_multiplier"));

@@ -85,7 +85,8 @@ Status write_gguf_model(const StoredModel& m, const fs::path& to, std::optional<
         const model::TensorView& view = *tensor.stored;
         for (const Mapping& mapping : mappings) {
             if (!(name = mapped_name(mapping, tensor.name))) continue;
-            const bool small = view.dims.size() < 2 || *name == "position_embd.weight";
+            const bool small = view.dims.size() < 2 || *name == "position_embd.weight" ||
+                               name->ends_with(".ffn_gate_inp.weight"); // routers
             const DType stored = view.dtype == DType::f64 ? DType::f32 : view.dtype;
             const DType type = small ? DType::f32 : dtype.value_or(stored);
             if (!small) largest = type;

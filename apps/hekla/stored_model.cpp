@@ -72,7 +72,8 @@ Result<StoredModel> explain(const plugin::Registry& registry, const Candidate& c
                         "\"prefix\", \"renames\" ([[\"old suffix\", \"new suffix\"]]), \"ignore\" and \"ties\"",
                         found.message(), candidate.architecture.provided->id, candidate.architecture.manifest->file));
     HK_TRY(found.status());
-    for (const plugin::StoredTensor& tensor : found.value()) m.tensors.push_back({tensor.tensor.name, tensor.stored});
+    for (const plugin::StoredTensor& tensor : found.value())
+        m.tensors.push_back({tensor.tensor.name, tensor.stored, tensor.stack});
     name_as_saved(names.prefix, *m.reference, m.tensors);
     return m;
 }

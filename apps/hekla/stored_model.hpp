@@ -11,7 +11,8 @@ namespace hekla::app {
 // A parameter, or a buffer that is stored.
 struct SavedTensor {
     std::string name;                          // the reference's name in a file of this class
-    const model::TensorView* stored = nullptr; // in the folder's weights
+    const model::TensorView* stored = nullptr; // in the folder's weights, or `stack`
+    std::shared_ptr<const model::TensorView> stack = nullptr;
 };
 
 struct StoredModel {

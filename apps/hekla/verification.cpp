@@ -4,6 +4,7 @@
 
 #include "generate/decoder_program.hpp"
 #include "generate/decoder_reference.hpp"
+#include "infer/open/model_tensors.hpp"
 #include "program/host_tensor.hpp"
 #include "program/lowering/optimizer.hpp"
 #include "program/parameter_store.hpp"
@@ -123,7 +124,7 @@ Result<Computed> compute_on_device(program::Runtime& runtime, const Fixture& fix
 
 Status verify_fixture(const plugin::Registry& registry, program::Runtime* runtime, const std::filesystem::path& folder,
                       const Log& log, program::Storage precision, FixtureReport& report) {
-    HK_ASSIGN(const Fixture fixture, read_fixture(folder));
+    HK_ASSIGN(const Fixture fixture, read_fixture(registry, folder));
     HK_ASSIGN(const FixtureModel model, describe_fixture(registry, fixture, log));
     HK_TRY(compare_merged(fixture, model, report));
     if (runtime == nullptr) {
@@ -137,6 +138,7 @@ Status verify_fixture(const plugin::Registry& registry, program::Runtime* runtim
     if (fixture.generation.empty() || precision != program::Storage::f32) return {};
     HK_ASSIGN(const auto store, program::ParameterStore::create(*runtime, program::parameter_table(model.graph)));
     HK_TRY(upload(*store, model.parameters));
+    HK_TRY(infer::upload_described_buffers(*store, model.graph));
     HK_ASSIGN(const std::unique_ptr<generate::Decoder> decoder,
               generate::make_program_decoder(*runtime, *store, *model.composition));
     return compare_generation(fixture, *decoder, report);

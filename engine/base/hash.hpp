@@ -17,6 +17,7 @@ struct Hash128 {
 
 Hash128 hash128(std::string_view bytes);
 Hash128 hash128(std::span<const std::byte> bytes);
+Hash128 hash128(std::span<const std::span<const std::byte>> pieces); // of all bytes in order
 uint64_t hash64(std::string_view bytes, uint64_t seed = 0);
 std::string to_hex(const Hash128& hash); // 32 lower-case digits, high first
 

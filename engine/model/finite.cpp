@@ -52,8 +52,16 @@ std::optional<NonFiniteElement> first_non_finite(DType dtype, std::span<const st
 }
 
 Status check_finite(const TensorView& tensor) {
-    const std::optional<NonFiniteElement> found = first_non_finite(tensor.dtype, tensor.bytes);
-    return found ? non_finite_error(tensor, *found) : Status();
+    std::size_t before = 0;
+    for (const std::span<const std::byte> piece : tensor.pieces()) {
+        std::optional<NonFiniteElement> found = first_non_finite(tensor.dtype, piece);
+        if (found) {
+            found->index += before;
+            return non_finite_error(tensor, *found);
+        }
+        before += piece.size() / size_of(tensor.dtype);
+    }
+    return {};
 }
 
 TensorSource finite_source(TensorSource source) {

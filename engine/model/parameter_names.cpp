@@ -2,6 +2,7 @@
 
 #include "base/name_pattern.hpp"
 #include "base/nearest_name.hpp"
+#include "model/stacked_tensors.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -65,8 +66,10 @@ Kind kind_of(DType dtype) {
 }
 
 bool same_values(const TensorView& a, const TensorView& b) {
-    return a.dtype == b.dtype && a.dims == b.dims && a.bytes.size() == b.bytes.size() &&
-           (a.bytes.empty() || std::memcmp(a.bytes.data(), b.bytes.data(), a.bytes.size()) == 0);
+    return a.dtype == b.dtype && a.dims == b.dims &&
+           std::ranges::equal(a.pieces(), b.pieces(), [](std::span<const std::byte> x, std::span<const std::byte> y) {
+               return x.size() == y.size() && (x.empty() || std::memcmp(x.data(), y.data(), x.size()) == 0);
+           });
 }
 
 bool any_matches(const std::vector<std::string>& patterns, std::string_view name) {
@@ -84,7 +87,11 @@ public:
     }
 
     Result<Resolution> run(const std::string& where) {
-        for (const TensorView& tensor : stored_) claim(tensor);
+        HK_ASSIGN(StackedTensors stacks, stack_tensors(stored_, rules_.stacks, where));
+        for (std::size_t i = 0; i < stored_.size(); ++i)
+            if (!stacks.stacked[i]) claim(stored_[i]);
+        for (const std::shared_ptr<const TensorView>& tensor : stacks.tensors) claim(*tensor);
+        result_.stacked = std::move(stacks.tensors);
         for (const auto& [parameter, tensor] : aliases_) join_alias(parameter, *tensor);
         for (std::size_t i = 0; i < parameters_.size(); ++i) check(i);
         for (const TensorView* tensor : unexplained_) report_unexplained(*tensor);
@@ -153,7 +160,10 @@ private:
         }
         const std::string name = found->name == wanted.name ? in_quotes(found->name)
                                                             : in_quotes(found->name) + " for " + in_quotes(wanted.name);
-        if (found->dims != wanted.dims && grown_axis(found->dims, wanted.dims, rules_.grown) < 0)
+        if (!found->parts.empty() && found->dims.size() == wanted.dims.size() && found->dims[0] != wanted.dims[0])
+            problem(fmt::format("{} is stacked of {} stored tensors, {} were expected", name, found->dims[0],
+                                wanted.dims[0]));
+        else if (found->dims != wanted.dims && grown_axis(found->dims, wanted.dims, rules_.grown) < 0)
             problem(fmt::format("{} is {}, {} was expected", name, format_dims(found->dims), format_dims(wanted.dims)));
         else if (kind_of(found->dtype) != kind_of(wanted.dtype))
             problem(fmt::format("{} is stored as {}, which cannot be read as {}", name, name_of(found->dtype),

@@ -4,6 +4,7 @@
 
 #include "model/tensor.hpp"
 
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -39,6 +40,7 @@ struct NameRules {
     // For a vocabulary that has grown: a stored tensor with `first` where the parameter has `second` along one axis is
     // accepted; the caller that loads it fills the rest.
     std::pair<int64_t, int64_t> grown{0, 0};
+    std::vector<std::string> stacks{}; // patterns of stored tensors that are stacked (stacked_tensors.hpp)
 };
 
 // A parameter of a graph. A floating `dtype` accepts a tensor of any floating type, an integer one any integer type,
@@ -47,12 +49,14 @@ using ParameterSpec = TensorInfo;
 
 struct Resolution {
     std::vector<const TensorView*> tensors; // one for each parameter, in order; null for one that is missing and may be
-    std::vector<std::string> missing;       // their names
-    std::vector<std::string> ignored;       // tensors in the file that are not read
+    std::vector<std::shared_ptr<const TensorView>> stacked; // those of `tensors` that are not in `stored`
+    std::vector<std::string> missing;                       // their names
+    std::vector<std::string> ignored;                       // tensors in the file that are not read
 };
 
-// Maps every parameter to a tensor of `stored` (which must outlive the result). `where` begins the message: a line with
-// the number of problems, then a line for each of the first few, with the nearest name if there is one.
+// Maps every parameter to a tensor of `stored`, or a stack of some (which must outlive the result). `where` begins the
+// message: a line with the number of problems, then a line for each of the first few, with the nearest name if there is
+// one.
 Result<Resolution> resolve_names(std::span<const ParameterSpec> parameters, std::span<const TensorView> stored,
                                  const NameRules& rules, const std::string& where);
 

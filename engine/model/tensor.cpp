@@ -8,8 +8,17 @@
 
 namespace hekla::model {
 
+std::size_t TensorView::byte_size() const {
+    std::size_t size = 0;
+    for (const std::span<const std::byte> piece : pieces()) size += piece.size();
+    return size;
+}
+
 TensorSource source_of(const TensorView& view) {
-    return {static_cast<const TensorInfo&>(view), [bytes = view.bytes](const Sink& sink) { return sink(bytes); }};
+    return {static_cast<const TensorInfo&>(view), [view](const Sink& sink) -> Status {
+                for (const std::span<const std::byte> piece : view.pieces()) HK_TRY(sink(piece));
+                return {};
+            }};
 }
 
 std::vector<TensorSource> sources_of(std::span<const TensorView> views) {
@@ -55,11 +64,11 @@ TensorSource converted_source(std::string name, const TensorView& view, DType dt
         std::vector<double> values;
         std::vector<std::byte> out;
         const std::size_t piece = kElementsAtOnce * size_of(view.dtype);
-        for (std::size_t at = 0; at < view.bytes.size(); at += piece) {
-            HK_TRY(convert_piece(view, view.bytes.subspan(at, std::min(piece, view.bytes.size() - at)), dtype, values,
-                                 out));
-            HK_TRY(sink(out));
-        }
+        for (const std::span<const std::byte> bytes : view.pieces())
+            for (std::size_t at = 0; at < bytes.size(); at += piece) {
+                HK_TRY(convert_piece(view, bytes.subspan(at, std::min(piece, bytes.size() - at)), dtype, values, out));
+                HK_TRY(sink(out));
+            }
         return {};
     };
     return source;

@@ -23,6 +23,14 @@ struct TensorInfo {
 // A view of bytes that are not owned (a mapped file, a buffer of the caller) and must outlive the view; any alignment.
 struct TensorView : TensorInfo {
     std::span<const std::byte> bytes;
+    // Of a tensor that is stacked of several stored ones (stacked_tensors.hpp): their bytes, in order along the first
+    // axis; `bytes` is empty then.
+    std::vector<std::span<const std::byte>> parts = {};
+    // Returns the bytes in order; valid as long as this object.
+    std::span<const std::span<const std::byte>> pieces() const {
+        return parts.empty() ? std::span(&bytes, 1) : std::span(parts);
+    }
+    std::size_t byte_size() const;
 };
 
 // Takes the next bytes of a stream, in pieces of any size.

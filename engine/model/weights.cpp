@@ -1,6 +1,8 @@
 #include "model/weights.hpp"
 
+#include "base/path_text.hpp"
 #include "model/sharded.hpp"
+#include "model/stacked_tensors.hpp"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -89,22 +91,44 @@ Result<const TensorView*> Weights::get(std::string_view name) const {
 
 uint64_t Weights::byte_count() const {
     uint64_t total = 0;
-    for (const TensorView& tensor : tensors_) total += tensor.bytes.size();
+    for (const TensorView& tensor : tensors_) total += tensor.byte_size();
     return total;
+}
+
+Status Weights::stack(std::span<const std::string> patterns) {
+    HK_ASSIGN(tensors_, with_stacks(tensors_, patterns, path_text(path_)));
+    std::ranges::sort(tensors_, {}, &TensorView::name);
+    return {};
 }
 
 Result<Resolution> Weights::resolve(std::span<const ParameterSpec> parameters, const NameRules& rules) const {
     return resolve_names(parameters, tensors_, rules, path_.string());
 }
 
-Status load_float32(const TensorView& tensor, std::span<float> out) {
-    return to_float32(tensor.dtype, tensor.bytes, out).with_context("tensor " + in_quotes(tensor.name));
+namespace {
+
+// Converts each piece of a tensor into its part of `out`.
+template<class T>
+Status load(const TensorView& tensor, std::span<T> out,
+            Status (*convert)(DType, std::span<const std::byte>, std::span<T>)) {
+    std::size_t done = 0;
+    for (const std::span<const std::byte> piece : tensor.pieces()) {
+        const std::size_t count = tensor.parts.empty() ? out.size() : piece.size() / size_of(tensor.dtype);
+        if (count > out.size() - done)
+            return invalid_argument(
+                fmt::format("tensor {}: has more than {} elements", in_quotes(tensor.name), out.size()));
+        HK_TRY(convert(tensor.dtype, piece, out.subspan(done, count)).with_context("tensor " + in_quotes(tensor.name)));
+        done += count;
+    }
+    if (done == out.size()) return {};
+    return invalid_argument(
+        fmt::format("tensor {}: has {} elements, {} were expected", in_quotes(tensor.name), done, out.size()));
 }
-Status load_float64(const TensorView& tensor, std::span<double> out) {
-    return to_float64(tensor.dtype, tensor.bytes, out).with_context("tensor " + in_quotes(tensor.name));
-}
-Status load_int32(const TensorView& tensor, std::span<int32_t> out) {
-    return to_int32(tensor.dtype, tensor.bytes, out).with_context("tensor " + in_quotes(tensor.name));
-}
+
+} // namespace
+
+Status load_float32(const TensorView& tensor, std::span<float> out) { return load(tensor, out, to_float32); }
+Status load_float64(const TensorView& tensor, std::span<double> out) { return load(tensor, out, to_float64); }
+Status load_int32(const TensorView& tensor, std::span<int32_t> out) { return load(tensor, out, to_int32); }
 
 } // namespace hekla::model

@@ -31,6 +31,9 @@ public:
     const Metadata& metadata() const { return metadata_; }              // of the first file; a PyTorch file has none
     uint64_t byte_count() const;                                        // of all tensors
 
+    // Replaces tensors by the stacks that they are parts of (stacked_tensors.hpp). Errors: as stack_tensors().
+    Status stack(std::span<const std::string> patterns);
+
     // Returns the tensor of each parameter, see parameter_names.hpp. Pointers are into this object.
     Result<Resolution> resolve(std::span<const ParameterSpec> parameters, const NameRules& rules = {}) const;
 

@@ -21,6 +21,7 @@ struct RotaryDefaults {
     bool scaling = true;        // whether rope_scaling is about this layer type
     bool longrope_only = false; // Phi-3: any type but the default means longrope, also under its older names
     bool query_scaling = false; // Ministral 3: queries grow with the logarithm of their position
+    bool proportional = false;  // Gemma 4: the type proportional is known
 };
 
 // rope_parameters, or the older keys rope_theta, rope_scaling, rotary_pct, rotary_emb_base. Of the two objects
@@ -40,6 +41,7 @@ struct RotarySettings {
     std::optional<double> query_scaling;                            // llama_4_scaling_beta
     std::string layer_type{};                                       // as in RotaryDefaults
     bool from_scaling = false;                                      // rope_scaling was read
+    bool proportional = false; // the whole head is rotated, but all pairs after the first partial_factor by nothing
 
     static RotarySettings read(const Config& c, const RotaryDefaults& defaults = {}) {
         const auto has_members = [&](const std::string& object) {
@@ -58,9 +60,12 @@ struct RotarySettings {
         r.type = c.string(object + "type", "default");
         r.type = c.string(object + "rope_type", r.type.c_str());
         if (defaults.longrope_only && (r.type == "su" || r.type == "yarn")) r.type = "longrope";
-        const bool known = defaults.longrope_only ? r.type == "default" || r.type == "longrope"
-                                                  : r.type == "default" || r.type == "linear" || r.type == "dynamic" ||
-                                                        r.type == "yarn" || r.type == "longrope" || r.type == "llama3";
+        r.proportional = defaults.proportional && r.type == "proportional";
+        const bool known = r.proportional ? true
+                           : defaults.longrope_only
+                               ? r.type == "default" || r.type == "longrope"
+                               : r.type == "default" || r.type == "linear" || r.type == "dynamic" || r.type == "yarn" ||
+                                     r.type == "longrope" || r.type == "llama3";
         if (!known)
             throw unsupported(
                 object + "rope_type '" + r.type + "' is not supported; expected default" +
@@ -98,7 +103,7 @@ struct RotarySettings {
 
     // The number of rotated features of a head.
     int64_t rotated(int64_t head_dim) const {
-        return static_cast<int64_t>(static_cast<double>(head_dim) * partial_factor);
+        return proportional ? head_dim : static_cast<int64_t>(static_cast<double>(head_dim) * partial_factor);
     }
 
     // Returns the angles per position of the rotated pairs of a head in rows of this many tokens, on which those of
@@ -117,7 +122,10 @@ struct RotarySettings {
             const float exponent = static_cast<float>(2 * i) / static_cast<float>(width);
             const float power = std::pow(static_cast<float>(theta), exponent);
             const float f = 1.0f / power;
-            if (type == "linear") {
+            if (proportional) {
+                const auto pairs = static_cast<int64_t>(partial_factor * static_cast<double>(width) / 2.0);
+                all.push_back(i < pairs ? f / factor_of : 0.0f);
+            } else if (type == "linear") {
                 all.push_back(f / factor_of);
             } else if (type == "llama3") {
                 all.push_back(llama3(f));
@@ -207,7 +215,9 @@ private:
         const double whole =
             static_cast<double>(max_positions) / static_cast<double>(std::max<int64_t>(original_positions, 1));
         const bool optional = type == "yarn" || type == "longrope"; // missing: how far the context was extended
-        factor = optional ? c.real(object + "factor", whole) : c.real(object + "factor");
+        factor = optional       ? c.real(object + "factor", whole)
+                 : proportional ? c.real(object + "factor", 1.0)
+                                : c.real(object + "factor");
         require(factor > 0.0, object + "factor must be above 0");
         if (type == "llama3") {
             low = c.real(object + "low_freq_factor");

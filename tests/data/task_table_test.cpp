@@ -2,6 +2,8 @@
 #include "text/support.hpp"
 
 #include "data/task_table.hpp"
+#include "text/text_encoder.hpp"
+#include "text/tokenizer_trainer.hpp"
 
 using namespace hekla;
 using namespace hekla::data;

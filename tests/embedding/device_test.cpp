@@ -1,5 +1,6 @@
 // A device created by the host, through the C API alone.
 #include "host.hpp"
+#include "support/test_folder.hpp"
 
 #include <atomic>
 #include <cmath>

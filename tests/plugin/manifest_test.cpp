@@ -112,6 +112,7 @@ struct Compared {
         text(kept.names.prefix, names, "prefix");
         pairs(kept.names.renames, names, "renames");
         texts(kept.names.ignore, names, "ignore");
+        texts(kept.names.stacks, names, "stacks");
         pairs(kept.names.ties, names, "ties");
         list(kept.begins_as);
         REQUIRE(kept.begins_as.size() == ancestors.size());

@@ -1,6 +1,7 @@
 // Properties of a program other than its results: states, alternating recordings, a shared arena, timings, clear
 // errors.
 #include "program/harness.hpp"
+#include "program/kernel_case.hpp"
 #include "program/parameter_store.hpp"
 
 namespace program_test {

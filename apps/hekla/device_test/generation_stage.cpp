@@ -5,6 +5,7 @@
 #include "fixture.hpp"
 #include "generate/decoder_program.hpp"
 #include "generate/generator.hpp"
+#include "infer/open/model_tensors.hpp"
 #include "program/parameter_store.hpp"
 #include "program/program.hpp"
 #include "verification.hpp"
@@ -48,10 +49,11 @@ Result<program::HostTensor> scores_of(program::Runtime& runtime, program::Parame
 
 Result<Recomputed> recompute(program::Runtime& runtime, const plugin::Registry& registry,
                              const std::filesystem::path& folder, const Log& log) {
-    HK_ASSIGN(const Fixture fixture, read_fixture(folder));
+    HK_ASSIGN(const Fixture fixture, read_fixture(registry, folder));
     HK_ASSIGN(const FixtureModel model, describe_fixture(registry, fixture, log));
     HK_ASSIGN(const auto store, program::ParameterStore::create(runtime, program::parameter_table(model.graph)));
     HK_TRY(upload(*store, model.parameters));
+    HK_TRY(infer::upload_described_buffers(*store, model.graph));
     HK_ASSIGN(const auto decoder, generate::make_program_decoder(runtime, *store, *model.composition));
     constexpr std::size_t kPrompt = 4;
     generate::Options options;

@@ -10,6 +10,7 @@
 #include "lora_model.hpp"
 #include "model/dtype.hpp"
 #include "model/folder.hpp"
+#include "model/stacked_tensors.hpp"
 #include "output.hpp"
 #include "peft_prefix.hpp"
 #include "text/tokenizer.hpp"
@@ -72,6 +73,9 @@ Status merge(const Globals& globals, const AdapterArguments& a, std::string& sum
         };
         contents.tensors.push_back(std::move(source));
     }
+    const std::size_t tensors = contents.tensors.size();
+    contents.tensors = model::divide_stacks(std::move(contents.tensors),
+                                            plugin::model_rules(m.composition->architecture().names).stacks);
     const bool whole = std::ranges::any_of( // parameters that were trained and saved with the adapter
         m.adapter_tensors, [](const model::TensorView& tensor) { return !tensor.name.starts_with(plugin::kAdapter); });
     if (merged == 0 && !whole)
@@ -87,8 +91,7 @@ Status merge(const Globals& globals, const AdapterArguments& a, std::string& sum
             if (std::ranges::find(contents.copies, file.filename(), &fs::path::filename) == contents.copies.end())
                 contents.copies.push_back(file);
     HK_TRY(model::save_folder(a.output, contents));
-    summary = fmt::format("{}: {} of {} tensors merged, each rounded once from float64", a.output, merged,
-                          contents.tensors.size());
+    summary = fmt::format("{}: {} of {} tensors merged, each rounded once from float64", a.output, merged, tensors);
     return {};
 }
 

@@ -72,12 +72,15 @@ Result<WithLora> describe(const plugin::Registry& registry, plugin::CompositionS
 
 using Stored = std::map<std::string, const model::TensorView*>;
 
-Result<Stored> tensors_of(const WithLora& m, const model::Weights& weights) {
+Result<plugin::FoundTensors> tensors_of(const WithLora& m, const model::Weights& weights) {
     model::NameRules rules = plugin::model_rules(m.composition->architecture().names);
     rules.ignorable.emplace_back("*"); // heads that are not used here
-    HK_ASSIGN(const plugin::FoundTensors found,
-              plugin::find_some_tensors(m.described.graph, weights.tensors(), weights.path().string(), rules,
-                                        [](const std::string& name) { return !name.starts_with(plugin::kAdapter); }));
+    return plugin::find_some_tensors(m.described.graph, weights.tensors(), weights.path().string(), rules,
+                                     [](const std::string& name) { return !name.starts_with(plugin::kAdapter); });
+}
+
+// Returns the parameters by name. `found` must outlive the result.
+Stored by_name(const plugin::FoundTensors& found) {
     Stored stored;
     for (const plugin::StoredTensor& tensor : found.tensors)
         if (!tensor.tensor.buffer) stored.emplace(tensor.tensor.name, tensor.stored);
@@ -281,8 +284,9 @@ Status extract(const Globals& globals, const Arguments& a) {
                                             a.body, spec.architecture, a.tuned, tuned_spec.architecture));
     HK_ASSIGN(const WithLora first,
               describe(registry, spec, body, {{"r", 1}, {"target_modules", "all-linear"}}, globals.log()));
-    HK_ASSIGN(const Stored before, tensors_of(first, body.weights()));
-    HK_ASSIGN(const Stored after, tensors_of(first, tuned.weights()));
+    HK_ASSIGN(const plugin::FoundTensors of_body, tensors_of(first, body.weights()));
+    HK_ASSIGN(const plugin::FoundTensors of_tuned, tensors_of(first, tuned.weights()));
+    const Stored before = by_name(of_body), after = by_name(of_tuned);
     HK_ASSIGN(Extracted made, extract_modules(first, before, after, a));
     if (a.others == "refuse" && !made.others.empty())
         return invalid_argument(

@@ -4,6 +4,7 @@
 #include "command.hpp"
 #include "gguf_model.hpp"
 #include "model/folder.hpp"
+#include "model/stacked_tensors.hpp"
 #include "output.hpp"
 #include "stored_model.hpp"
 
@@ -88,6 +89,8 @@ Status write_folder(const StoredModel& m, const ConvertArguments& a, std::option
     for (const SavedTensor& tensor : m.tensors)
         contents.tensors.push_back(
             model::converted_source(tensor.name, *tensor.stored, written_type(*tensor.stored, asked)));
+    contents.tensors = model::divide_stacks(std::move(contents.tensors),
+                                            plugin::model_rules(m.composition->architecture().names).stacks);
     contents.copies = m.folder.auxiliary_files();
     // The record of the plugins that created the model is kept.
     HK_ASSIGN(const std::optional<plugin::Record> record, plugin::read_record(m.folder.path()));

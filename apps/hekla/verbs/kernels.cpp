@@ -88,7 +88,7 @@ Result<program::Estimate> estimate_of(const plugin::Registry& registry, const Ke
         std::vector<Fixture> fixtures;
         std::vector<FixtureModel> models;
         for (const std::string& folder : a.fixtures) {
-            HK_ASSIGN(fixtures.emplace_back(), read_fixture(folder));
+            HK_ASSIGN(fixtures.emplace_back(), read_fixture(registry, folder));
             HK_ASSIGN(models.emplace_back(), describe_fixture(registry, fixtures.back(), log));
         }
         HK_ASSIGN(const program::Target target, use_device());

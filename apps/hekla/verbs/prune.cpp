@@ -10,6 +10,8 @@
 #include "base/interrupts.hpp"
 #include "base/number_text.hpp"
 #include "base/path_text.hpp"
+#include "model/folder.hpp"
+#include "plugin/composition/model_names.hpp"
 #include "train/recipe/recipe_adapters.hpp"
 #include "train/recipe/recipe_file.hpp"
 #include "train/run/resume_check.hpp"
@@ -86,9 +88,9 @@ class Rounds {
 public:
     // dense: every weight that may be pruned. All must outlive this.
     Rounds(hk_context context, const HostError& error, const PruneArguments& a, const train::Recipe& recipe,
-           const WeightMask& dense, SeedRun run, TicketReport& report)
-        : context_(context), error_(error), a_(a), recipe_(recipe), dense_(dense), run_(std::move(run)),
-          report_(report) {}
+           const plugin::Registry& registry, const WeightMask& dense, SeedRun run, TicketReport& report)
+        : context_(context), error_(error), a_(a), recipe_(recipe), registry_(registry), dense_(dense),
+          run_(std::move(run)), report_(report) {}
 
     fs::path folder(int64_t round, TicketKind kind = TicketKind::ticket) const {
         std::string name = fmt::format("round-{:02}", round);
@@ -108,6 +110,15 @@ public:
     }
 
 private:
+    // Returns a trained model's weights by its parameters' names.
+    Result<model::Weights> weights_of(const fs::path& trained) const {
+        HK_ASSIGN(const model::ModelFolder opened, model::ModelFolder::open(trained));
+        HK_ASSIGN(model::Weights weights, model::Weights::open(trained));
+        const Result<plugin::Registry::Entry> architecture = registry_.find_model_type(opened.model_type());
+        if (architecture.ok()) HK_TRY(weights.stack(plugin::model_rules(architecture->provided->names).stacks));
+        return weights;
+    }
+
     // Returns the mask of a round, which is made once and kept in the round's folder.
     Result<WeightMask> mask(int64_t round, TicketKind kind) const {
         if (round == 0) return dense_;
@@ -116,7 +127,7 @@ private:
         if (fs::exists(file, problem)) return WeightMask::read(file);
         HK_ASSIGN(WeightMask made, mask(kind == TicketKind::ticket ? round - 1 : round, TicketKind::ticket));
         if (kind == TicketKind::ticket) {
-            HK_ASSIGN(const model::Weights trained, model::Weights::open(folder(round - 1)));
+            HK_ASSIGN(const model::Weights trained, weights_of(folder(round - 1)));
             HK_ASSIGN(made, train::pruned_further(made, trained, recipe_, round));
         } else if (kind == TicketKind::random_mask) {
             made = train::shuffled(made, hash64(file.filename().string(), static_cast<uint64_t>(run_.seed + round)));
@@ -210,6 +221,7 @@ private:
     const HostError& error_;
     const PruneArguments& a_;
     const train::Recipe& recipe_;
+    const plugin::Registry& registry_;
     const WeightMask& dense_;
     SeedRun run_;
     TicketReport& report_;
@@ -257,7 +269,7 @@ int run_prune(const Globals& globals, const PruneArguments& a) {
 
     TicketReport report;
     for (const SeedRun& run : runs) {
-        Rounds rounds(context.context, error, a, recipe, dense.value(), run, report);
+        Rounds rounds(context.context, error, a, recipe, registry, dense.value(), run, report);
         const int code = rounds.run();
         // A training that could not start has left nothing.
         std::error_code problem;

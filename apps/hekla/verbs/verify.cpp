@@ -16,7 +16,7 @@ namespace {
 // Finds the first operation of the fixture's model, or of its gradient, that the device computes wrongly.
 Result<Bisection> bisect_folder(const plugin::Registry& registry, program::Runtime& runtime,
                                 const std::filesystem::path& folder, const Log& log, const BisectOptions& options) {
-    HK_ASSIGN(const Fixture fixture, read_fixture(folder));
+    HK_ASSIGN(const Fixture fixture, read_fixture(registry, folder));
     HK_ASSIGN(const FixtureModel model, describe_fixture(registry, fixture, log));
     HK_ASSIGN(const graph::Graph graph, differentiated(model));
     graph::Feeds feeds;

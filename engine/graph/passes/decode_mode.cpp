@@ -14,6 +14,9 @@ namespace {
 
 constexpr std::size_t kDistanceBias = 4, kQueryPosition = 15, kKeyPosition = 16, kSinks = 18;
 
+// Layers that attend to the keys and values of an earlier one share its cache: each writes the same to the same place.
+bool same_keys(const Node& a, const Node& b) { return a.inputs[1] == b.inputs[1] && a.inputs[2] == b.inputs[2]; }
+
 // Explicit positions are accepted if they are the default ones, the index, which the cache keeps track of.
 bool is_positions(const Graph& graph, ValueId value) {
     return value == kNone || graph.producer(value).op == Op::positions;
@@ -160,8 +163,10 @@ Result<Graph> decode_graph(const Graph& described, int64_t capacity) {
         switch (node.op) {
         case Op::attention:
             if (node.text("cache").empty()) return false;
-            if (!caches.emplace(node.text("cache"), id).second)
-                b.fail(invalid_argument(fmt::format("two attentions have the cache '{}'", node.text("cache"))));
+            if (const auto [first, fresh] = caches.emplace(node.text("cache"), id);
+                !fresh && !same_keys(described.nodes[first->second], described.nodes[id]))
+                b.fail(invalid_argument(fmt::format(
+                    "two attentions have the cache '{}', but not the same keys and values", node.text("cache"))));
             else
                 cached_attention(b, node, not_cacheable(described, described.nodes[id]), fields, capacity, outputs);
             return true;

@@ -112,7 +112,7 @@ Status write_exported_file(const fs::path& path, ExportedContents contents) {
         if (tensor.name.starts_with(kOwn))
             return invalid_argument(fmt::format("the tensor {} has a name that an exported file keeps for itself",
                                                 model::in_quotes(tensor.name)));
-        hashes[tensor.name] = to_hex(hash128(tensor.bytes));
+        hashes[tensor.name] = to_hex(hash128(tensor.pieces()));
     }
     json& others = contents.manifest["contents"] = json::object();
     for (const auto& [name, content] : contents.contents) others[name] = to_hex(hash128(content));

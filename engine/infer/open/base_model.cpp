@@ -14,7 +14,7 @@ using nlohmann::json;
 
 std::string hash_of(const model::Weights& weights) {
     std::string state;
-    for (const model::TensorView& tensor : weights.tensors()) state += tensor.name + to_hex(hash128(tensor.bytes));
+    for (const model::TensorView& tensor : weights.tensors()) state += tensor.name + to_hex(hash128(tensor.pieces()));
     return to_hex(hash128(state));
 }
 

@@ -1,6 +1,5 @@
 #include "infer/open/model.hpp"
 
-
 #include "base/json.hpp"
 #include "infer/adapters/stored_adapter.hpp"
 #include "model/folder.hpp"

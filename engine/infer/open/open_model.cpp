@@ -64,7 +64,8 @@ Result<std::vector<plugin::StoredTensor>> folder_tensors(const graph::Graph& gra
             HK_ASSIGN(const plugin::FoundTensors tied,
                       find([&](const std::string& name) { return name == m.untied->parameter; }));
             for (plugin::ModelTensor& tensor : plugin::model_tensors(graph))
-                if (tensor.name == m.untied->alias) found.tensors.push_back({tensor, tied.tensors.at(0).stored});
+                if (tensor.name == m.untied->alias)
+                    found.tensors.push_back({tensor, tied.tensors.at(0).stored, tied.tensors.at(0).stack});
         }
         return std::move(found.tensors);
     }
@@ -126,12 +127,13 @@ Result<std::string> weights_key(const Model& m, const model::ModelFolder* base, 
 // Returns the parameters that are not of the body's files.
 std::set<std::string, std::less<>> own_parameters(const std::vector<plugin::StoredTensor>& tensors,
                                                   const model::ModelFolder* base) {
-    std::set<const model::TensorView*> of_base;
+    std::set<const std::byte*> of_base;
     if (base != nullptr)
-        for (const model::TensorView& tensor : base->weights().tensors()) of_base.insert(&tensor);
+        for (const model::TensorView& tensor : base->weights().tensors()) of_base.insert(tensor.bytes.data());
     std::set<std::string, std::less<>> own;
     for (const plugin::StoredTensor& found : tensors)
-        if (is_of_adapter(found.tensor.name) || (base != nullptr && !of_base.contains(found.stored)))
+        if (is_of_adapter(found.tensor.name) ||
+            (base != nullptr && !of_base.contains(found.stored->pieces()[0].data())))
             own.insert(found.tensor.name);
     return own;
 }

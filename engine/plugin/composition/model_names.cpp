@@ -13,6 +13,7 @@ model::NameRules model_rules(const NameRules& manifest, bool body) {
                                  std::string(from), std::string(to)});
     if (!manifest.prefix.empty()) rules.optional_prefixes.emplace_back(manifest.prefix);
     rules.ignorable.assign(manifest.ignore.begin(), manifest.ignore.end());
+    rules.stacks.assign(manifest.stacks.begin(), manifest.stacks.end());
     for (const auto& [alias, parameter] : manifest.ties) {
         const std::string_view name = alias;
         const bool ignorable = std::ranges::any_of(
@@ -58,8 +59,12 @@ Result<FoundTensors> find_some_tensors(const graph::Graph& graph, std::span<cons
     HK_ASSIGN(model::Resolution resolved, model::resolve_names(specs, stored, rules, where));
     FoundTensors found;
     found.ignored = std::move(resolved.ignored);
-    for (std::size_t i = 0; i < wanted.size(); ++i)
-        if (resolved.tensors[i] != nullptr) found.tensors.push_back({wanted[i], resolved.tensors[i]});
+    for (std::size_t i = 0; i < wanted.size(); ++i) {
+        const model::TensorView* tensor = resolved.tensors[i];
+        if (tensor == nullptr) continue;
+        const auto stack = std::ranges::find(resolved.stacked, tensor, [](const auto& one) { return one.get(); });
+        found.tensors.push_back({wanted[i], tensor, stack != resolved.stacked.end() ? *stack : nullptr});
+    }
     return found;
 }
 

@@ -6,6 +6,7 @@
 #include "plugin/registry/manifest.hpp"
 
 #include <functional>
+#include <memory>
 #include <span>
 
 namespace hekla::plugin {
@@ -32,7 +33,8 @@ model::NameRules model_rules(const NameRules& manifest, bool body = false);
 
 struct StoredTensor {
     ModelTensor tensor;
-    const model::TensorView* stored = nullptr; // into `weights`
+    const model::TensorView* stored = nullptr; // into `weights`, or `stack`
+    std::shared_ptr<const model::TensorView> stack = nullptr;
 };
 
 // Finds the stored tensor of every tensor of the graph. A buffer that is not stored is omitted and keeps its described

@@ -226,8 +226,12 @@ Provided read_provided(ManifestTable& in, Reading& reading) {
     p.names.prefix = rules.text("prefix");
     p.names.renames = rules.pairs("renames");
     p.names.ignore = rules.texts("ignore");
+    p.names.stacks = rules.texts("stacks");
     p.names.ties = rules.pairs("ties");
     rules.finish();
+    for (const std::string_view stack : p.names.stacks)
+        if (const std::size_t place = stack.find(".#."); place == std::string_view::npos || place == 0)
+            rules.fail("stacks", fmt::format("\"{}\" has no number between two dots, as \"experts.#.weight\"", stack));
     check_ties(p.names.ties, rules);
     std::vector<Ancestor> ancestors;
     in.objects("begins_as", [&](ManifestTable& one) { ancestors.push_back(read_ancestor(one, p.parameters)); });
@@ -241,7 +245,7 @@ Provided read_provided(ManifestTable& in, Reading& reading) {
 }
 
 // The minor versions that have these keys first: an older host would refuse them as unknown.
-constexpr uint32_t kMinorOfNeeds = 1, kMinorOfNull = 2;
+constexpr uint32_t kMinorOfNeeds = 1, kMinorOfNull = 2, kMinorOfStacks = 2;
 
 std::span<const Need> read_needs(ManifestTable& in, const Manifest& manifest, Reading& reading) {
     std::vector<Need> needs;
@@ -329,6 +333,12 @@ Result<Manifest> read_manifest(const std::filesystem::path& file, StringInterner
             in.fail("provides", fmt::format("\"null\" of the parameter \"{0}\" exists from plugin ABI {1}.{2} on: set "
                                             "\"abi_minor_needed\": {2} and build the plugin again",
                                             p.nullable.front(), HK_ABI_MAJOR, kMinorOfNull));
+    for (const Provided& p : m.provides)
+        if (strict && !p.names.stacks.empty() && m.abi_minor_needed < kMinorOfStacks)
+            in.fail("provides",
+                    fmt::format("\"stacks\" exists from plugin ABI {0}.{1} on: set \"abi_minor_needed\": {1} "
+                                "and build the plugin again",
+                                HK_ABI_MAJOR, kMinorOfStacks));
     for (const Provided& p : m.provides)
         if (is_draft(p.interface_id) && std::ranges::find(m.drafts, p.interface_id) == m.drafts.end())
             in.fail("provides", fmt::format("{} '{}' is a draft, and the manifest claims to be stable; add \"drafts\": "

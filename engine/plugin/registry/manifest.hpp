@@ -33,6 +33,7 @@ struct NameRules {
     TextPairs renames;       // ending in a file -> ending of the parameter: "gamma" -> "weight"; with a dot at its
                              // end a beginning: "language_model." -> ""
     Texts ignore;            // tensors to skip; patterns with *, e.g. "*.attn.bias"
+    Texts stacks;            // endings of those that a parameter stacks, # for their number: "experts.#.up_proj.weight"
     TextPairs ties;          // name that files may contain in addition -> the parameter that it equals
 };
 

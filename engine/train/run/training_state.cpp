@@ -10,6 +10,7 @@
 #include "model/checkpoint.hpp"
 #include "model/finite.hpp"
 #include "model/folder.hpp"
+#include "model/stacked_tensors.hpp"
 #include "plugin/composition/compose.hpp"
 #include "plugin/composition/model_names.hpp"
 #include "plugin/composition/text_record.hpp"
@@ -260,7 +261,7 @@ Result<model::CheckpointWriter> TrainingState::write_checkpoint() {
     std::vector<model::TensorSource> tensors = own_tensors();
     for (model::TensorSource& tensor : tensors)
         if (store.find(tensor.name) != nullptr) tensor = model::finite_source(std::move(tensor));
-    HK_TRY(writer.add_sharded("model", tensors));
+    HK_TRY(writer.add_sharded("model", divided(std::move(tensors))));
     if (training_.composition->value() != nullptr) {
         std::vector<model::TensorSource> values = infer::value_tensor_sources(*compiled_.store, training_.graph());
         for (model::TensorSource& tensor : values)
@@ -288,8 +289,18 @@ std::vector<model::TensorSource> TrainingState::own_tensors() const {
     return tensors;
 }
 
+// An adapter's folder is read by its parameters' own names.
+std::vector<model::TensorSource> TrainingState::divided(std::vector<model::TensorSource> tensors) const {
+    return training_.adapted.is_kept() ? std::move(tensors) : model::divide_stacks(std::move(tensors), stacks());
+}
+
+std::vector<std::string> TrainingState::stacks() const {
+    return plugin::model_rules(training_.composition->architecture().names).stacks;
+}
+
 Status TrainingState::load_weights(const fs::path& folder) {
-    HK_ASSIGN(const model::Weights weights, model::Weights::open(folder));
+    HK_ASSIGN(model::Weights weights, model::Weights::open(folder));
+    HK_TRY(weights.stack(stacks()));
     for (const program::ParameterEntry& entry : compiled_.store->table()) {
         if (plugin::is_of_other_network(entry.name) || training_.adapted.contains(entry.name)) continue;
         HK_ASSIGN(const model::TensorView* stored, weights.get(entry.name));
@@ -347,7 +358,7 @@ Status TrainingState::save_slot(const fs::path& folder, std::size_t slot, const 
 Status TrainingState::save_model(const fs::path& folder) const {
     model::ModelContents contents;
     HK_ASSIGN(contents.config_json, config_text(folder));
-    contents.tensors = own_tensors();
+    contents.tensors = divided(own_tensors());
     HK_ASSIGN(const plugin::Record record, training_.record(HK_MODE_EVALUATE));
     contents.texts = plugin::record_files(record);
     HK_TRY(model::save_into_folder(folder, contents));

@@ -58,6 +58,8 @@ private:
     Status load_parameters(const model::Checkpoint& checkpoint); // with averages
     Result<std::string> config_text(const std::filesystem::path& folder) const;
     std::vector<model::TensorSource> own_tensors() const;
+    std::vector<model::TensorSource> divided(std::vector<model::TensorSource> tensors) const;
+    std::vector<std::string> stacks() const; // patterns of the architecture's manifest
     nlohmann::json to_json() const;
     Status save_slot(const std::filesystem::path& folder, std::size_t slot, const model::ModelContents& all) const;
 

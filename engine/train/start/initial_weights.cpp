@@ -7,6 +7,7 @@
 #include "infer/open/weights_folder.hpp"
 #include "model/finite.hpp"
 #include "model/folder.hpp"
+#include "model/stacked_tensors.hpp"
 #include "plugin/composition/model_names.hpp"
 #include "plugin/composition/named_model.hpp"
 #include "program/parameter_store.hpp"
@@ -132,7 +133,7 @@ Parameters parameters_of(const graph::Graph& described) {
 // What a run takes from the folder of model.from.
 struct Initial {
     model::ModelFolder folder;
-    std::vector<model::TensorView> stored{}; // in the folder
+    std::vector<model::TensorView> stored{}; // in the folder, or stacked of those
     plugin::FoundTensors found{};            // refers to the two above
     model::NameRules rules{};
     const plugin::Ancestor* ancestor = nullptr;
@@ -159,7 +160,10 @@ Result<Initial> find_initial(const Recipe& recipe, const plugin::Registry& regis
     HK_ASSIGN(const std::set<std::string> body, composition.body_parameters(fields));
     initial.old_head = stored_head(registry, config);
     initial.ancestor = composition.architecture().ancestor(folder.model_type());
-    HK_ASSIGN(initial.stored, chosen_tensors(recipe, initial.ancestor, folder.weights().tensors()));
+    HK_ASSIGN(std::vector<model::TensorView> whole,
+              model::with_stacks(folder.weights().tensors(), plugin::model_rules(names).stacks,
+                                 folder.weights().path().string()));
+    HK_ASSIGN(initial.stored, chosen_tensors(recipe, initial.ancestor, std::move(whole)));
     const std::vector<model::TensorView>& stored_tensors = initial.stored;
     const auto find = [&](const std::string& name) -> const model::TensorView* {
         const auto found = std::ranges::find(stored_tensors, name, &model::TensorView::name);
@@ -334,7 +338,7 @@ Result<Hash128> load_teacher(const Recipe& recipe, const plugin::Composition& co
     std::string state;
     for (plugin::StoredTensor tensor : found.tensors) {
         HK_TRY(check_loaded(tensor, folder));
-        state += tensor.tensor.name + to_hex(hash128(tensor.stored->bytes));
+        state += tensor.tensor.name + to_hex(hash128(tensor.stored->pieces()));
         tensor.tensor.name = std::string(prefix) + tensor.tensor.name;
         HK_TRY(infer::upload(store, tensor));
     }

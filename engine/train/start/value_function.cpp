@@ -6,6 +6,7 @@
 #include "infer/open/weights_folder.hpp"
 #include "model/finite.hpp"
 #include "model/folder.hpp"
+#include "model/stacked_tensors.hpp"
 #include "plugin/composition/compose.hpp"
 #include "plugin/composition/composition_spec.hpp"
 #include "plugin/composition/model_names.hpp"
@@ -154,7 +155,8 @@ Status save_value(const fs::path& folder, const plugin::CompositionSpec& spec, c
                        {"context_length", spec.context_length}};
     model::ModelContents contents;
     contents.config_json = config.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
-    contents.tensors = infer::value_tensor_sources(store, described);
+    contents.tensors = model::divide_stacks(infer::value_tensor_sources(store, described),
+                                            plugin::model_rules(composition->architecture().names).stacks);
     HK_TRY(model::save_folder(folder, contents, model::OnExisting::replace));
     return tokenizer.save(folder);
 }

@@ -30,7 +30,8 @@ struct Settings {
     void keys(V&& v) {
         v("vocab_size", vocab_size);
         v("hidden_size", hidden_size);
-        v("intermediate_size", intermediate_size);
+        if (*variant->experts.module == '\0' || variant->experts.dense_layers)
+            v("intermediate_size", intermediate_size);
         v("num_hidden_layers", num_layers);
         v("num_attention_heads", num_heads);
         v("num_key_value_heads", num_key_value_heads);
@@ -91,7 +92,7 @@ public:
             out.set("sliding_window", window_);
         else
             out.set_null("sliding_window");
-        if (variant_.windows == Windows::all) return;
+        if (without_list()) return;
         if (variant_.windows == Windows::after_first) out.set("max_window_layers", first_);
         std::vector<std::string> types;
         for (const int64_t windowed : windowed_) types.emplace_back(windowed != 0 ? kSliding : kFull);
@@ -101,7 +102,11 @@ public:
 private:
     static constexpr const char *kSliding = "sliding_attention", *kFull = "full_attention";
 
-    bool gated() const { return variant_.windows == Windows::after_first || variant_.windows == Windows::unrotated; }
+    bool gated() const {
+        return variant_.windows == Windows::after_first || variant_.windows == Windows::unrotated ||
+               variant_.windows == Windows::all_if_used;
+    }
+    bool without_list() const { return variant_.windows == Windows::all || variant_.windows == Windows::all_if_used; }
 
     // Refuses a list whose length is not the number of layers.
     void require_length(const Config& c, const std::string& key) const {
@@ -128,7 +133,7 @@ private:
             *variant_.period_key != '\0' ? c.integer(variant_.period_key, variant_.period) : variant_.period;
         require(variant_.windows != Windows::periodic || period > 0,
                 std::string(variant_.period_key) + " is " + std::to_string(period) + ", expected 1 or more");
-        const bool listed = variant_.windows != Windows::all && c.has("layer_types");
+        const bool listed = !without_list() && c.has("layer_types");
         if (listed) require_length(c, "layer_types");
         for (std::size_t i = 0; i < windowed_.size(); ++i) {
             const std::string key = "layer_types." + std::to_string(i);
@@ -182,6 +187,7 @@ public:
         require(!v_.multipliers || s_.attention_multiplier > 0.0, "attention_multiplier must be above 0");
         require(s_.logits_scaling != 0.0, "logits_scaling must not be 0");
         layers_.emplace(c, variant, s_.num_layers);
+        if (*v_.experts.module != '\0') experts_.emplace(c, v_.experts, s_.num_layers);
     }
 
     void build(Graph& g) {
@@ -197,15 +203,17 @@ public:
         Value x = embedding(token_embedding(g), ids, {.no_gradient_id = s_.pad_token_id.value_or(-1)});
         if (v_.scaled_embedding) x = x * std::sqrt(static_cast<double>(s_.hidden_size));
         if (s_.embedding_multiplier != 1.0) x = x * s_.embedding_multiplier;
+        Experts::Routed routed;
         x = hidden_states(g, x, s_.num_layers,
                           [&](Value in, int64_t i) {
                               const RotaryTables& table = local && layers_->windowed(i) ? *local : tables;
                               const auto rotate = [&](Value y) {
                                   return layers_->rotated(i) ? table.apply(y, positions, v_.interleaved) : y;
                               };
-                              return block(g, in, i, rotate, query_scale, padding);
+                              return block(g, in, i, rotate, query_scale, padding, routed);
                           },
                           {.final_norm = [&](Value in) { return norm(g, in, "model.norm"); }});
+        if (experts_) experts_->add_balance_loss(g, routed);
         g.offer("hidden", x);
         g.offer("embedding.weight", token_embedding(g));
     }
@@ -247,6 +255,7 @@ public:
         write_labels(out, labels_);
         s_.other_keys(SettingsWriter(out));
         layers_->write(out);
+        if (experts_) experts_->write(out);
     }
 
 private:
@@ -343,7 +352,8 @@ private:
     }
 
     template<class Rotate>
-    Value block(Graph& g, Value x, int64_t index, const Rotate& rotate, Value query_scale, Value padding) {
+    Value block(Graph& g, Value x, int64_t index, const Rotate& rotate, Value query_scale, Value padding,
+                Experts::Routed& routed) {
         const std::string name = "model.layers." + std::to_string(index) + ".";
         const auto norm_named = [&](const char* part) {
             const std::string whole = name + part;
@@ -374,13 +384,20 @@ private:
                 options.causal = 1;
                 options.cache = "layers." + std::to_string(index);
             }
+            if (v_.sinks)
+                options.sinks = g.parameter(name + "self_attn.sinks", {s_.num_heads}, normal(s_.initializer_range));
             const Value y = attention(q, k, p.v, options);
             const LayerOptions output{.bias = v_.output_bias && s_.attention_bias,
                                       .initializer = normal(s_.initializer_range)};
             const Value out = linear_layer(g, merge_heads(y), name + "self_attn.o_proj", s_.hidden_size, output);
             return branch(g, out, v_.residual_dropout_after_attention);
         };
-        b.feed_forward = [&](Value in) { return branch(g, feed_forward(g, in, name + "mlp."), true); };
+        b.feed_forward = [&](Value in) {
+            const Value y = experts_ && experts_->in(index)
+                                ? experts_->apply(g, in, name, normal(s_.initializer_range), s_.activation, routed)
+                                : feed_forward(g, in, name + "mlp.");
+            return branch(g, y, true);
+        };
         return transformer_block(g, x, b);
     }
 
@@ -396,6 +413,7 @@ private:
     std::optional<RotarySettings> local_rotary_;
     Labels labels_;
     std::optional<Layers> layers_;
+    std::optional<Experts> experts_;
 };
 
 template<std::size_t Index>
@@ -408,10 +426,10 @@ template<std::size_t Index>
 Offer offer() {
     return {HK_ARCHITECTURE_INTERFACE, kVariants[Index].id, architecture<Of<Index>>()};
 }
-static_assert(std::size(kVariants) == 18, "an offer for each variant");
+static_assert(std::size(kVariants) == 21, "an offer for each variant");
 
 } // namespace
 
 HEKLA_PLUGIN(offer<0>(), offer<1>(), offer<2>(), offer<3>(), offer<4>(), offer<5>(), offer<6>(), offer<7>(), offer<8>(),
              offer<9>(), offer<10>(), offer<11>(), offer<12>(), offer<13>(), offer<14>(), offer<15>(), offer<16>(),
-             offer<17>())
+             offer<17>(), offer<18>(), offer<19>(), offer<20>())

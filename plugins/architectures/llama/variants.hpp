@@ -2,11 +2,13 @@
 // in the manifest.
 #pragma once
 
+#include "experts.hpp"
 #include "rotary.hpp"
 
 namespace llama {
 
 using hekla::plugin::Arrangement;
+using hekla::plugin::ExpertForm;
 using hekla::plugin::RotaryDefaults;
 
 enum class Norm { rms, rms_plus_one, layer, layer_without_bias }; // rms_plus_one: the gain is 1 + weight
@@ -19,6 +21,7 @@ enum class HeadNorm { none, shared, whole, own };
 enum class Windows {
     none,
     all,         // every layer, unless sliding_window is null
+    all_if_used, // if use_sliding_window: as all
     listed,      // layer_types; without it as all
     periodic,    // layer_types; without it all but every `period`-th layer
     after_first, // if use_sliding_window: layer_types; without it those from max_window_layers on
@@ -72,6 +75,8 @@ struct Variant {
     bool logit_cap = false;    // the key final_logit_softcapping is read
     bool score_cap = false;    // the key attn_logit_softcapping is read
     bool both_sides = false;   // the key use_bidirectional_attention is read
+    bool sinks = false;        // each head has one (attention)
+    ExpertForm experts{};
     bool original_positions =
         false; // original_max_position_embeddings outside of rope_parameters is a key of the class
 };
@@ -116,6 +121,16 @@ constexpr Variant kVariants[] = {
     {.id = "glm4",
      .norms = {"input_layernorm", "post_self_attn_layernorm", "post_attention_layernorm", "post_mlp_layernorm"},
      .bias_key = "attention_bias", .joined_gate = true, .interleaved = true, .rotary = {.partial_factor = 0.5}},
+    {.id = "mixtral", .windows = Windows::all, .rotary = {.theta = 1e6},
+     .experts = {.module = "block_sparse_moe.", .gate = "experts.w1.weight", .up = "experts.w3.weight",
+                 .down = "experts.w2.weight", .jitter = true}},
+    {.id = "qwen3_moe", .head_norm = HeadNorm::shared, .bias_key = "attention_bias", .output_bias = true,
+     .windows = Windows::all_if_used,
+     .experts = {.module = "mlp.", .count_key = "num_experts", .count = 128, .width_key = "moe_intermediate_size",
+                 .normalized_key = true, .dense_layers = true}},
+    {.id = "gpt_oss", .bias_key = "attention_bias", .output_bias = true, .windows = Windows::periodic, .period = 2,
+     .rotary = {.theta = 150000.0}, .sinks = true,
+     .experts = {.module = "mlp.", .router = "router", .count = 128, .joined = true}},
 };
 // clang-format on
 

@@ -1,0 +1,110 @@
+// Layers that pass on a state of fixed size: short causal convolutions and the gated delta rule. Their states are kept
+// by name from chunk to chunk (mode decode), so that rows fed in chunks of any sizes give the same results.
+#pragma once
+
+#include "block.hpp"
+
+#include <algorithm>
+#include <vector>
+
+namespace hekla::plugin {
+
+// Returns x [B, T, D] with zeros where the batch has padding, which must not reach a state.
+inline Value without_padding(Graph& g, Value x, Location at = Location::here()) {
+    const Caller caller(g, at);
+    const Value mask = causal_padding(g);
+    return mask ? x * to_float(reshape(mask, {x.dim(0), x.dim(1), 1})) : x;
+}
+
+// The weighed sum of each channel of x [B, T, C] over a token and the K - 1 before it. weight [C, 1, K], the last for
+// the token itself; bias [C], or none.
+inline Value causal_convolution(Graph& g, Value x, Value weight, Value bias, const std::string& name,
+                                Location at = Location::here()) {
+    const Caller caller(g, at);
+    const int64_t length = x.dim(1), channels = x.dim(2), width = weight.dim(2);
+    Value all = x;
+    if (width > 1) {
+        all = concat({state_read(g.fill({x.dim(0), width - 1, channels}, 0.0), name), x}, 1);
+        state_write(slice(all, 1, length, width - 1), name);
+    }
+    Value y = bias;
+    for (int64_t i = 0; i < width; ++i) {
+        const Value term = slice(all, 1, i, length) * reshape(slice(weight, 2, i, 1), {channels});
+        y = y ? y + term : term;
+    }
+    return y;
+}
+
+// x / sqrt(sum x^2 + epsilon) over the last axis.
+inline Value unit_length(Value x, double epsilon) {
+    return x * rsqrt(sum(x * x, {x.rank() - 1}, {.keep = 1}) + epsilon);
+}
+
+// The delta rule with decay (Yang et al. 2024, "Gated delta networks"). q, k [B, H, T, D], v [B, H, T, Dv], decay and
+// rate [B, H, T] -> [B, H, T, Dv], computed in float32. The state S [D, Dv] of a head begins with zeros; a token makes
+// it exp(decay) S, adds rate k (v - S^T k)^T, and reads S^T q. Tokens are computed in chunks, and states once a chunk.
+inline Value gated_delta_rule(Graph& g, Value q, Value k, Value v, Value decay, Value rate, const std::string& name,
+                              int64_t chunk = 64, Location at = Location::here()) {
+    const Caller caller(g, at);
+    const int64_t batch = q.dim(0), heads = q.dim(1), length = q.dim(2), size = q.dim(3), width = v.dim(3);
+    const int64_t c = std::min(chunk, length), count = (length + c - 1) / c, added = count * c - length;
+    const auto chunks = [&](Value x) { // [B, H, T, ...] -> [B, H, count, c, ...]
+        x = to_float32(x);
+        Dims dims = x.shape();
+        if (added > 0) {
+            dims[2] = added;
+            x = concat({x, g.fill(dims, 0.0, HK_KIND_FLOAT32)}, 2);
+        }
+        dims = x.shape();
+        dims[2] = c;
+        dims.insert(dims.begin() + 2, count);
+        return reshape(x, dims);
+    };
+    const auto square = [&](const auto& element) { // [c, c] of 1 and 0
+        std::vector<double> values;
+        for (int64_t i = 0; i < c; ++i)
+            for (int64_t j = 0; j < c; ++j) values.push_back(element(i, j) ? 1.0 : 0.0);
+        return g.constant(HK_KIND_FLOAT32, {c, c}, values);
+    };
+    const Dims column{batch, heads, count, c, 1};
+    q = chunks(q);
+    k = chunks(k);
+    const Value rates = reshape(chunks(rate), column);
+    const Value fading = reshape(chunks(decay), column);
+    const Value lower = square([](int64_t i, int64_t j) { return i >= j; });
+    const Value strictly_lower = square([](int64_t i, int64_t j) { return i > j; });
+    // From token j to a later i, as a sum of what is between them: a difference of sums from the beginning has
+    // gradients that cancel each other.
+    const Value sums = cumsum(fading * strictly_lower, 3), decays = exp(sums) * lower;
+
+    // What a token reads of those before it in the chunk depends on what they read: the inverse of a triangular matrix,
+    // by blocks of 1, 2, 4, ... tokens.
+    const Value read = matmul(k * rates, k, {.transpose_b = 1}) * decays * strictly_lower;
+    Value inverse = square([](int64_t i, int64_t j) { return i == j; });
+    for (int64_t block = 1; block < c; block *= 2) {
+        const Value below =
+            read * square([&](int64_t i, int64_t j) {
+                return i / (2 * block) == j / (2 * block) && i % (2 * block) >= block && j % (2 * block) < block;
+            });
+        inverse = inverse - (block == 1 ? below : matmul(matmul(inverse, below), inverse));
+    }
+    const Value whole = cumsum(fading, 3), growth = exp(whole); // from the beginning of the chunk
+    const Value written = matmul(inverse, chunks(v) * rates), seen = matmul(inverse, k * rates * growth);
+    const Value among = matmul(q, k, {.transpose_b = 1}) * decays, asked = q * growth;
+    const Value last = slice(growth, 3, c - 1, 1);                         // [B, H, count, 1, 1]
+    const Value kept = k * exp(reshape(slice(sums, 3, c - 1, 1), column)); // to the end of the chunk
+
+    Value state = to_float32(state_read(g.fill({batch, heads, size, width}, 0.0, HK_KIND_FLOAT32), name));
+    std::vector<Value> results;
+    for (int64_t i = 0; i < count; ++i) {
+        const auto of = [&](Value x) { return reshape(slice(x, 2, i, 1), {batch, heads, x.dim(3), x.dim(4)}); };
+        const Value fresh = of(written) - matmul(of(seen), state);
+        results.push_back(matmul(of(asked), state) + matmul(of(among), fresh));
+        state = state * of(last) + matmul(of(kept), fresh, {.transpose_a = 1});
+    }
+    state_write(state, name);
+    const Value y = count > 1 ? concat(results, 2) : results.front();
+    return added > 0 ? slice(y, 2, 0, length) : y;
+}
+
+} // namespace hekla::plugin
