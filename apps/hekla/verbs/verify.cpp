@@ -64,7 +64,6 @@ int run_verify(const Globals& globals, const VerifyArguments& a) {
         if (!made.ok()) return fail(made.status());
         runtime = made.take();
     }
-    const Bars bars = bars_of(precision);
     std::size_t passed = 0;
     nlohmann::json reports = nlohmann::json::array();
     for (const std::string& name : a.folders) {
@@ -74,11 +73,11 @@ int run_verify(const Globals& globals, const VerifyArguments& a) {
         const auto begin = std::chrono::steady_clock::now();
         report.problem = verify_fixture(registry, runtime.get(), folder, globals.log(), precision, report);
         report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-        passed += report.pass(bars) ? 1 : 0;
+        passed += report.pass() ? 1 : 0;
         if (a.json)
-            reports.push_back(report.json(bars));
+            reports.push_back(report.json());
         else
-            std::printf("%s\n", report.line(bars).c_str());
+            std::printf("%s\n", report.line().c_str());
         if (a.bisect) {
             BisectOptions options = a.bisection;
             options.folder /= report.fixture;
