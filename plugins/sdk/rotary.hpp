@@ -172,7 +172,7 @@ struct RotarySettings {
         out.set(object + "rope_type", type);
         out.set(object + "rope_theta", base);
         if (partial) out.set(object + "partial_rotary_factor", partial_factor);
-        if (type != "default") out.set(object + "factor", factor);
+        if (type != "default" && (!proportional || factor != 1.0)) out.set(object + "factor", factor);
         if (type == "llama3") {
             out.set(object + "low_freq_factor", low);
             out.set(object + "high_freq_factor", high);

@@ -22,7 +22,8 @@ json decoders() {
     json all = json::array();
     for (const char* plugin : {"llama", "gemma4", "qwen3_5", "lfm2"}) {
         const fs::path manifest = fs::path(HEKLA_SOURCE_DIR) / "plugins" / "architectures" / plugin / "manifest.json";
-        for (const json& one : json::parse(content_of(manifest)).at("provides")) all.push_back(one);
+        const json offers = json::parse(content_of(manifest)).at("provides");
+        for (const json& one : offers) all.push_back(one);
     }
     return all;
 }
