@@ -27,6 +27,12 @@ void add_generation_options(CLI::App& parser, GenerationChoice& choice) {
                     "sample from the most likely tokens whose probabilities add up to P; 1: from all")
         ->capture_default_str();
     parser
+        .add_option(
+            "--min-p", o.min_p,
+            "sample from tokens that are at least P times as likely as the most likely one, after --temperature, "
+            "--top-k and --top-p; 0: from all")
+        ->capture_default_str();
+    parser
         .add_option("--repetition-penalty", o.repetition_penalty, "above 1: tokens that were used become less likely")
         ->capture_default_str();
     parser.add_option("--no-repeat-ngram-size", o.no_repeat_ngram_size, "repeat no N-gram; 0: off")

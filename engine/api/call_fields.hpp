@@ -63,6 +63,7 @@ void visit_fields(V& v, hk_generate_options& o) {
     v("adapter_targets", o.adapter_targets);
     v("chat_template", o.chat_template);
     v("chat_date", o.chat_date);
+    v("min_p", o.min_p);
 }
 
 template<class V>
@@ -129,6 +130,7 @@ void visit_settings(V&& v, const hk_generate_options& o) {
     v("top_p", o.top_p);
     v("repetition_penalty", o.repetition_penalty);
     v("no_repeat_ngram_size", o.no_repeat_ngram_size);
+    v("min_p", o.min_p);
 }
 
 } // namespace hekla::api

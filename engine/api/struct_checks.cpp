@@ -165,6 +165,7 @@ Status check(const hk_generate_options* given) {
         .text("adapter_targets", o.adapter_targets)
         .text("chat_template", o.chat_template)
         .text("chat_date", o.chat_date)
+        .real_between("min_p", o.min_p, 0.0, 1.0)
         .status());
     return check_relations(o);
 }

@@ -17,6 +17,7 @@ std::optional<program::kernels::generate::ChooseOptions> device_choice(const Opt
     choice.inverse_temperature = static_cast<float>(1.0 / o.temperature);
     choice.top_k = static_cast<uint32_t>(std::clamp<int64_t>(o.top_k, 0, INT32_MAX));
     choice.dropped_share = dropped_share(o.top_p);
+    choice.kept_range = kept_range(o.min_p);
     choice.seed_low = static_cast<uint32_t>(o.seed);
     choice.seed_high = static_cast<uint32_t>(o.seed >> 32);
     choice.first_row_low = static_cast<uint32_t>(o.first_row);

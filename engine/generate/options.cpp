@@ -123,6 +123,8 @@ Status check(const Options& o) {
             fmt::format("temperature is {}, expected above 0; for greedy decoding turn sampling off", o.temperature));
     if (!(o.top_p > 0.0 && o.top_p <= 1.0))
         return invalid_argument(fmt::format("top_p is {}, expected above 0 and at most 1 (1: off)", o.top_p));
+    if (!(o.min_p >= 0.0 && o.min_p <= 1.0))
+        return invalid_argument(fmt::format("min_p is {}, expected 0 to 1 (0: off)", o.min_p));
     if (!std::isfinite(o.length_penalty))
         return invalid_argument(fmt::format("length_penalty is {}, expected a finite number", o.length_penalty));
     if (o.beams > 1 && o.sample)

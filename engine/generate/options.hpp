@@ -40,6 +40,7 @@ struct Options {
     double temperature = 1.0;                 // above 0
     int64_t top_k = 0;                        // 0: all
     double top_p = 1.0;                       // above 0 (Holtzman et al. 2020)
+    double min_p = 0.0;                       // 0 (off) to 1, relative to the most likely token (Nguyen et al. 2024)
     uint64_t seed = 0;
     uint64_t first_row = 0; // the number of the first row in draws, which depend on (seed, number, position)
     int64_t beams = 1;
@@ -63,6 +64,7 @@ void visit_numbers(V&& visit, O& o) {
     visit("repetition_penalty", o.repetition_penalty);
     visit("temperature", o.temperature);
     visit("top_p", o.top_p);
+    visit("min_p", o.min_p);
     visit("length_penalty", o.length_penalty);
 }
 

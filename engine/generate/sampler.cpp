@@ -138,6 +138,7 @@ void Sampler::warp(std::span<float> scores) const {
         });
         drop_below(scores, *least);
     }
+    if (o.min_p > 0.0) drop_below(scores, highest(scores).score - kept_range(o.min_p));
 }
 
 Result<int32_t> Sampler::choose(uint64_t row, uint64_t position, std::span<float> scores) const {
@@ -185,6 +186,11 @@ uint32_t share_of(float below) {
 
 uint32_t dropped_share(double top_p) {
     return static_cast<uint32_t>(std::clamp((1.0 - top_p) * 0x1p32, 0.0, 0x1p32 - 1.0));
+}
+
+float kept_range(double min_p) {
+    return min_p > 0.0 ? static_cast<float>(std::min<double>(-std::log(min_p), kernels::kWholeRange))
+                       : kernels::kWholeRange;
 }
 
 uint64_t draw_bits(uint64_t seed, uint64_t row, uint64_t position) {

@@ -1,7 +1,7 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
 // The next token of each row from its scores, as generate::Sampler chooses it, to the bit: greedy, or drawn after
-// temperature, top-k and top-p. Writes it where the next replay reads its token, so that several follow each other
+// temperature, top-k, top-p and min-p. Writes it where the next replay reads its token, so that several follow each other
 // without the host. A workgroup of SUBGROUPS subgroups per row.
 #include "common.glsl"
 #include "lanes.glsl"
@@ -205,6 +205,8 @@ uint draw(ChooseScores scores, float top, uint row, uint position, ChooseOptions
         const uvec2 dropped = part_of(total_of(scores, shares), uvec2(0u, o.dropped_share));
         shares.least = find_key(kFindByShare, 32, dropped, scores, shares);
     }
+    precise float lowest = top - o.kept_range;
+    shares.least = max(shares.least, order_of(lowest));
     const uvec2 number = add64(uvec2(o.first_row_low, o.first_row_high), uvec2(row, 0u));
     const uvec4 words = philox(uvec4(position, 0u, number.x, number.y), uvec2(o.seed_low, o.seed_high));
     const uvec2 wanted = part_of(total_of(scores, shares), words.yx);

@@ -390,6 +390,8 @@ TEST_CASE("invalid members are rejected: generations") {
     HK_REFUSES(generate, temperature, 0.0, "is 0, expected above 0; set greedy");
     HK_REFUSES(generate, temperature, kNan, "is nan, expected above 0");
     HK_REFUSES(generate, top_p, 1.5, "is 1.5, expected above 0 and at most 1");
+    HK_REFUSES(generate, min_p, -0.5, "is -0.5, expected 0 to 1");
+    HK_REFUSES(generate, min_p, kNan, "is nan, expected 0 to 1");
     HK_REFUSES(generate, repetition_penalty, -1.0, "is -1, expected above 0");
     HK_REFUSES(generate, no_repeat_ngram_size, -1, "is -1, expected 0 or more");
     HK_REFUSES(generate, weights, 3, "is 3, expected 0 to 2");

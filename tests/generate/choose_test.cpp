@@ -165,6 +165,14 @@ std::vector<Options> cases(int64_t width) {
         o.top_k = 50;
         o.temperature = 2.5;
     });
+    add([](Options& o) { o.min_p = 0.05; });
+    add([](Options& o) { o.min_p = 1.0; });
+    add([](Options& o) {
+        o.min_p = 0.01;
+        o.top_p = 0.95;
+        o.top_k = 40;
+        o.temperature = 1.7;
+    });
     add([&](Options& o) {
         o.eos = {static_cast<int32_t>(width / 2), static_cast<int32_t>(width - 1)};
         o.suppress = {0, static_cast<int32_t>(width + 7)};
@@ -191,6 +199,7 @@ void compare_with_sampler(Bench& bench, std::span<const int64_t> widths) {
             CAPTURE(options.temperature);
             CAPTURE(options.top_k);
             CAPTURE(options.top_p);
+            CAPTURE(options.min_p);
             CAPTURE(options.suppress.size());
             const std::vector<float> scores = random_scores(kRows, width, random);
             std::vector<RowText> states;

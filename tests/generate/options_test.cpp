@@ -37,6 +37,8 @@ TEST_CASE("options: unknown keys, wrong types and values out of range are named"
     refused({{"penalty_alpha", 0.6}}, "penalty_alpha");
     refused({{"top_k", "many"}}, "top_k");
     refused({{"top_p", 0.0}}, "top_p");
+    refused({{"min_p", 1.5}}, "min_p is 1.5, expected 0 to 1 (0: off)");
+    refused({{"min_p", -0.1}}, "min_p");
     refused({{"temperature", 0.0}}, "temperature");
     refused({{"max_new_tokens", 0}}, "max_new_tokens");
     refused({{"max_new_tokens", INT64_MAX}}, "max_new_tokens is 9223372036854775807, expected 1 to 2147483647");

@@ -85,6 +85,40 @@ TEST_CASE("sampler: temperature, top-k with ties, top-p with the token that exce
     CHECK(left(1.0) == 4);
 }
 
+TEST_CASE("sampler: min-p keeps tokens relative to the most likely one, after temperature and the other two") {
+    Options o;
+    o.sample = true;
+    const auto kept = [&](std::vector<double> p) {
+        std::vector<float> scores;
+        for (const double x : p) scores.push_back(static_cast<float>(std::log(x)));
+        Sampler(o).warp(scores);
+        Ids ids;
+        for (std::size_t i = 0; i < scores.size(); ++i)
+            if (scores[i] != kNever) ids.push_back(static_cast<int32_t>(i));
+        return ids;
+    };
+    const std::vector<double> p{0.1, 0.5, 0.15, 0.2, 0.05};
+    CHECK(kept(p) == Ids{0, 1, 2, 3, 4});
+    o.min_p = 0.25;
+    CHECK(kept(p) == Ids{1, 2, 3});
+    o.min_p = 0.35;
+    CHECK(kept(p) == Ids{1, 3});
+    o.min_p = 1.0;
+    CHECK(kept(p) == Ids{1});
+    CHECK(kept({0.3, 0.1, 0.3, 0.3}) == Ids{0, 2, 3}); // as likely as the most likely one
+    o.min_p = 0.35;
+    o.temperature = 2.0; // the ratios are square roots
+    CHECK(kept(p) == Ids{0, 1, 2, 3});
+    o.top_k = 3;
+    CHECK(kept(p) == Ids{1, 2, 3});
+    o.top_p = 0.1;
+    CHECK(kept(p) == Ids{1});
+    o = {};
+    o.min_p = 1e-300;
+    CHECK(kept(p).size() == 5);
+    CHECK(kept_range(0.0) == kept_range(1e-300));
+}
+
 TEST_CASE("sampler: draws follow the probabilities, and depend only on seed, row and position") {
     Options o;
     o.sample = true;

@@ -537,6 +537,9 @@ typedef struct hk_generate_options {
     hk_string chat_template;
     // The date that the template prints where it asks for one (Llama 3.2), "2026-01-31". "" (default): now.
     hk_string chat_date;
+    // Samples from the tokens that are at least this times as likely as the most likely one, 0 to 1; 0 (default)
+    // means all. Applied after temperature, top_k and top_p, in this order.
+    double min_p;
 } hk_generate_options;
 
 // How a generation ended.

@@ -47,6 +47,9 @@ struct GenerationOptions {
     int64_t top_k = 0;
     // Samples from the most likely tokens whose probabilities add up to this, above 0 to 1. 1: all.
     double top_p = 1.0;
+    // Samples from the tokens that are at least this times as likely as the most likely one, 0 to 1; 0 means all.
+    // Applied after temperature, top_k and top_p, in this order.
+    double min_p = 0.0;
     // Seed of the sampling: the same seed gives the same text.
     uint64_t seed = 0;
     // Tokens that a row has room for (hk_session_options.length); 0: what the first prompts need.
@@ -81,6 +84,7 @@ inline void fill(hk_generate_options& c, const GenerationOptions& o, Views& view
     c.max_new_tokens = o.max_new_tokens;
     c.top_k = o.top_k;
     c.top_p = o.top_p;
+    c.min_p = o.min_p;
     c.seed = o.seed;
     c.adapters = views.of(o.adapters);
     c.adapter_count = o.adapters.size();
