@@ -4,12 +4,14 @@ namespace hekla::app {
 
 int GenerationChoice::weights() const { return dtype == "f16" ? 1 : dtype == "bf16" ? 2 : 0; }
 
-hk_generate_options GenerationChoice::chosen() const {
+hk_generate_options GenerationChoice::chosen(hk::Views& views) const {
     hk_generate_options all = options;
     const bool likeliest = greedy || all.temperature == 0.0;
     all.greedy = likeliest ? 1 : 0;
     if (likeliest) all.temperature = 1.0;
     all.weights = weights();
+    all.stop_texts = views.of(stop_texts);
+    all.stop_text_count = stop_texts.size();
     return all;
 }
 
@@ -37,6 +39,10 @@ void add_generation_options(CLI::App& parser, GenerationChoice& choice) {
         ->capture_default_str();
     parser.add_option("--no-repeat-ngram-size", o.no_repeat_ngram_size, "repeat no N-gram; 0: off")
         ->capture_default_str();
+    parser
+        .add_option("--stop", choice.stop_texts,
+                    "text that ends the generated text, without being part of it; may be given several times")
+        ->allow_extra_args(false);
     parser.add_option("--seed", o.seed, "seed of the sampling")->capture_default_str();
     parser
         .add_option(

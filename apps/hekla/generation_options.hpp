@@ -2,19 +2,23 @@
 #pragma once
 
 #include "hekla/hekla.h"
+#include "hekla/options.hpp"
 
 #include <CLI/CLI.hpp>
 #include <string>
+#include <vector>
 
 namespace hekla::app {
 
 struct GenerationChoice {
     GenerationChoice() { hk_generate_defaults(&options); }
-    hk_generate_options chosen() const; // with what --greedy and --dtype mean
-    int weights() const;                // hk_generate_options.weights
+    // Returns the options with what --greedy and --dtype mean. They point into this and into `views`.
+    hk_generate_options chosen(hk::Views& views) const;
+    int weights() const; // hk_generate_options.weights
 
     hk_generate_options options{};
     bool greedy = false;
+    std::vector<std::string> stop_texts;
     std::string dtype = "f32";
 };
 

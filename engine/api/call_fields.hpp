@@ -64,6 +64,7 @@ void visit_fields(V& v, hk_generate_options& o) {
     v("chat_template", o.chat_template);
     v("chat_date", o.chat_date);
     v("min_p", o.min_p);
+    v.list("stop_texts", o.stop_texts, o.stop_text_count);
 }
 
 template<class V>

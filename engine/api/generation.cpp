@@ -5,6 +5,7 @@
 #include "base/json.hpp"
 #include "generate/decoder_program.hpp"
 #include "generate/decoder_reference.hpp"
+#include "generate/stop_texts.hpp"
 #include "graph/shape.hpp"
 #include "infer/open/open_model.hpp"
 #include "infer/open/weights_folder.hpp"
@@ -162,24 +163,32 @@ Result<generate::Output> Generation::write(const Round& round) {
     const bool encodes = decoder_->encoder_decoder();
     generate::end_as(options, *model_.tokenizer, encodes);
     if (turn_end_) options.eos.push_back(*turn_end_);
+    for (const std::string& stop : stop_texts_) // special tokens are not part of the text
+        if (const auto id = model_.tokenizer->find(stop); id && model_.tokenizer->vocabulary().is_special(*id))
+            options.eos.push_back(*id);
     if (o.echo_prompt != 0 && !encodes && o.text != nullptr)
         for (std::size_t row = 0; row < round.prompts.size(); ++row) o.text(o.user, row, view(round.prompts[row]));
 
     std::vector<text::StreamDecoder> streams(request.prompts.size(), text::StreamDecoder(*model_.tokenizer, true));
     for (std::size_t row = 0; row < round.prompts.size() && !encodes; ++row) // the first generated word follows a word
         for (const int32_t id : request.prompts[row]) static_cast<void>(streams[row].push(id));
+    std::vector<generate::StopTexts> stops(streams.size(), generate::StopTexts(stop_texts_));
+    if (!stop_texts_.empty()) request.ended = [&](std::size_t row) { return stops[row].found(); };
+    const bool writes = o.text != nullptr || !stop_texts_.empty();
+    const auto write_text = [&](std::size_t row, const std::string& piece) {
+        if (o.text != nullptr && !piece.empty()) o.text(o.user, row, view(piece));
+    };
     const auto on_token = [&](std::size_t row, int32_t token) {
-        if (o.text != nullptr && row < streams.size()) {
-            const std::string piece = streams[row].push(token);
-            if (!piece.empty()) o.text(o.user, row, view(piece));
-        }
+        if (writes) write_text(row, stops[row].push(streams[row].push(token)));
         if (round.token) round.token();
         return true;
     };
     const auto stop = [&] { return environment_.stop.stopped() || (o.stop != nullptr && o.stop(o.user) != 0); };
     HK_ASSIGN(generate::Output output, generate::generate(*decoder_, request, options, on_token, stop));
-    for (std::size_t row = 0; row < streams.size() && o.text != nullptr; ++row)
-        if (const std::string rest = streams[row].finish(); !rest.empty()) o.text(o.user, row, view(rest));
+    for (std::size_t row = 0; row < streams.size(); ++row) {
+        write_text(row, stops[row].push(streams[row].finish()));
+        write_text(row, stops[row].finish());
+    }
     return output;
 }
 

@@ -440,9 +440,10 @@ private:
         out.ids.push_back(token);
         ++out.made;
         ++output_.statistics.tokens;
-        over_[row] = static_cast<int64_t>(out.made) >= options_.max_new_tokens ||
-                     std::ranges::find(options_.eos, token) != options_.eos.end();
         output_.stopped = on_token_ && !on_token_(row, token);
+        over_[row] = static_cast<int64_t>(out.made) >= options_.max_new_tokens ||
+                     std::ranges::find(options_.eos, token) != options_.eos.end() ||
+                     (request_.ended && request_.ended(row));
         return !output_.stopped;
     }
 

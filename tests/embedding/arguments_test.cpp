@@ -399,6 +399,18 @@ TEST_CASE("invalid members are rejected: generations") {
     HK_REFUSES_TEXT(generate, chat_date);
     refuses<hk_generate_options>(generate, "prompt_count", "is 0, expected 1 or more: with chat_template",
                                  [&](auto& o) { o.chat_template = one; });
+    HK_REFUSES_TEXTS(generate, stop_texts, stop_text_count);
+    const hk_string stops[] = {one, {"", 0}};
+    refuses<hk_generate_options>(generate, "stop_texts[1]", "is empty, expected a text that ends a row's text",
+                                 [&](auto& o) {
+                                     o.stop_texts = stops;
+                                     o.stop_text_count = 2;
+                                 });
+    refuses<hk_generate_options>(generate, "stop_texts", "is set, but beams is 3", [&](auto& o) {
+        o.stop_texts = stops;
+        o.stop_text_count = 1;
+        o.beams = 3;
+    });
     HK_REFUSES_TEXTS(generate, adapters, adapter_count);
     refuses<hk_generate_options>(generate, "prompt_adapters", "is not null, but there are no adapters", [&](auto& o) {
         o.prompts = o.prompt_adapters = &one;

@@ -115,7 +115,8 @@ int run_generate(const Globals& globals, const GenerateArguments& a) {
     Texts texts;
     texts.rows.resize(std::max<std::size_t>(1, prompts.size()));
     texts.stream = prompts.size() <= 1 && !a.json;
-    hk_generate_options options = a.choice.chosen();
+    hk::Views views;
+    hk_generate_options options = a.choice.chosen(views);
     options.reference = a.reference ? 1 : 0;
     options.model = text(a.model);
     options.echo_prompt = a.json || a.chat ? 0 : 1;

@@ -52,6 +52,8 @@ struct GenerationOptions {
     double min_p = 0.0;
     // Seed of the sampling: the same seed gives the same text.
     uint64_t seed = 0;
+    // Texts of which any ends a row's text, without being part of it.
+    std::vector<std::string> stop_texts;
     // Tokens that a row has room for (hk_session_options.length); 0: what the first prompts need.
     int64_t length = 0;
     // Trained adapters on the model, "NAME=FOLDER" or "NAME=FOLDER:SCALE": the folders of runs, of PEFT or of
@@ -86,6 +88,8 @@ inline void fill(hk_generate_options& c, const GenerationOptions& o, Views& view
     c.top_p = o.top_p;
     c.min_p = o.min_p;
     c.seed = o.seed;
+    c.stop_texts = views.of(o.stop_texts);
+    c.stop_text_count = o.stop_texts.size();
     c.adapters = views.of(o.adapters);
     c.adapter_count = o.adapters.size();
     c.adapter_slots = o.adapter_slots;

@@ -1,0 +1,105 @@
+// Options of hk_generate_options that end texts and change how tokens are chosen: on the device, in the reference and
+// in a session.
+#include "work.hpp"
+
+namespace generation_options_test {
+
+using namespace hekla::test;
+
+namespace {
+
+using With = std::function<void(hk_generate_options&)>;
+
+// A trained model, and its texts for two prompts, drawn with a seed.
+struct Writer {
+    Writer() {
+        FaultDriver::get().reset();
+        REQUIRE(host.context(context) == HK_OK);
+        train(context, Training(place, "whole"));
+    }
+    ~Writer() { hk_context_destroy(context); }
+    Writer(const Writer&) = delete;
+    Writer& operator=(const Writer&) = delete;
+
+    static void fill(hk_generate_options& options, const hk_string* prompts) {
+        options.prompts = prompts;
+        options.prompt_count = 2;
+        options.greedy = 0;
+        options.seed = 5;
+        options.max_new_tokens = 40;
+    }
+    std::vector<std::string> texts(const With& with, hk_generate_result* result = nullptr) const {
+        std::vector<std::string> rows(2);
+        Writing writing(folder());
+        fill(writing.options, prompts);
+        writing.options.user = &rows;
+        writing.options.text = [](void* user, uint64_t row, hk_string piece) {
+            auto& to = *static_cast<std::vector<std::string>*>(user);
+            to.at(row).append(piece.data, static_cast<std::size_t>(piece.size));
+        };
+        with(writing.options);
+        const Error error;
+        const int32_t code = hk_generate(context, &writing.options, result, error);
+        REQUIRE_MESSAGE(code == HK_OK, error.message());
+        return rows;
+    }
+    std::string refusal(const With& with) const {
+        Writing writing(folder());
+        fill(writing.options, prompts);
+        with(writing.options);
+        const Error error;
+        CHECK(hk_generate(context, &writing.options, nullptr, error) != HK_OK);
+        return error.message();
+    }
+    std::string folder() const { return place.at("whole"); }
+
+    Place place;
+    Host host;
+    hk_context context{};
+    const std::string first = "line ", second = "of the text, and ";
+    const hk_string prompts[2] = {view(first), view(second)};
+};
+
+std::string before(const std::string& text, const std::string& stop) { return text.substr(0, text.find(stop)); }
+
+} // namespace
+
+TEST_CASE("a stop text ends its row, and is not part of the text") {
+    const Writer writer;
+    const std::vector<std::string> whole = writer.texts([](auto&) {});
+    REQUIRE(whole[0].size() == 40);
+    const std::string inside = whole[0].substr(11, 3);
+    const hk_string stops[] = {view(inside)};
+    for (const int32_t reference : {0, 1}) {
+        hk_generate_result result{};
+        result.struct_size = sizeof result;
+        const std::vector<std::string> ended = writer.texts(
+            [&](hk_generate_options& o) {
+                o.stop_texts = stops;
+                o.stop_text_count = 1;
+                o.reference = reference;
+            },
+            &result);
+        CHECK(ended == std::vector{before(whole[0], inside), before(whole[1], inside)});
+        CHECK(result.stopped == 0);
+        CHECK(result.new_tokens < 80);
+    }
+
+    // A session, whose second prompts are answered as if they were the first.
+    Writing writing(writer.folder());
+    Writer::fill(writing.options, writer.prompts);
+    writing.options.prompt_count = 1;
+    writing.options.stop_texts = stops;
+    writing.options.stop_text_count = 1;
+    hk_session session{};
+    const Error error;
+    REQUIRE(hk_session_generate(writer.context, &writing.options, nullptr, &session, error) == HK_OK);
+    run_until(session, HK_SESSION_IDLE, 1e6);
+    CHECK(writing.taken() == before(whole[0], inside));
+    REQUIRE(hk_session_prompt(session, writer.prompts, 1, error) == HK_OK);
+    run_until(session, HK_SESSION_IDLE, 1e6);
+    CHECK(writing.taken() == before(whole[0], inside));
+    hk_session_destroy(session);
+}
+
+} // namespace generation_options_test
