@@ -12,6 +12,8 @@ hk_generate_options GenerationChoice::chosen(hk::Views& views) const {
     all.weights = weights();
     all.stop_texts = views.of(stop_texts);
     all.stop_text_count = stop_texts.size();
+    all.logit_biases = views.of(logit_biases);
+    all.logit_bias_count = logit_biases.size();
     return all;
 }
 
@@ -42,6 +44,12 @@ void add_generation_options(CLI::App& parser, GenerationChoice& choice) {
     parser
         .add_option("--stop", choice.stop_texts,
                     "text that ends the generated text, without being part of it; may be given several times")
+        ->allow_extra_args(false);
+    parser
+        .add_option(
+            "--logit-bias", choice.logit_biases,
+            "TOKEN=NUMBER: add the number to the logit of a token, an id or the text of one (\"5\" in quotes is a "
+            "text, as in JSON); -inf forbids it; may be given several times")
         ->allow_extra_args(false);
     parser.add_option("--seed", o.seed, "seed of the sampling")->capture_default_str();
     parser

@@ -18,7 +18,7 @@ struct GenerationChoice {
 
     hk_generate_options options{};
     bool greedy = false;
-    std::vector<std::string> stop_texts;
+    std::vector<std::string> stop_texts, logit_biases;
     std::string dtype = "f32";
 };
 

@@ -65,6 +65,7 @@ void visit_fields(V& v, hk_generate_options& o) {
     v("chat_date", o.chat_date);
     v("min_p", o.min_p);
     v.list("stop_texts", o.stop_texts, o.stop_text_count);
+    v.list("logit_biases", o.logit_biases, o.logit_bias_count);
 }
 
 template<class V>

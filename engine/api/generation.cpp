@@ -10,6 +10,7 @@
 #include "infer/open/open_model.hpp"
 #include "infer/open/weights_folder.hpp"
 #include "infer/texts/chat.hpp"
+#include "infer/texts/logit_bias.hpp"
 #include "infer/texts/prompt_fields.hpp"
 #include "plugin/composition/model_names.hpp"
 #include "program/parameter_store.hpp"
@@ -43,6 +44,7 @@ Result<std::unique_ptr<Generation>> Generation::open(const CallEnvironment& envi
                                            environment.log));
     const infer::Model& m = g->model_;
     HK_ASSIGN(g->style_, infer::prompt_style(environment.registry, m));
+    HK_ASSIGN(g->logit_bias_, infer::parse_logit_biases(*m.tokenizer, texts(o.logit_biases, o.logit_bias_count)));
     if (m.runtime == nullptr) {
         HK_ASSIGN(g->decoder_, generate::make_reference_decoder(*m.composition, m.parameters));
     } else {
@@ -159,6 +161,7 @@ Result<generate::Output> Generation::write(const Round& round) {
               generate::options_from(model_.generation.values, arguments,
                                      static_cast<int64_t>(request.prompts[0].size()), model_.generation.file));
     options.seed = o.seed;
+    options.logit_bias = logit_bias_;
     options.slide_context = o.slide_context != 0;
     const bool encodes = decoder_->encoder_decoder();
     generate::end_as(options, *model_.tokenizer, encodes);

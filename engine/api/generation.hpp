@@ -67,6 +67,7 @@ private:
     std::optional<text::ChatTemplate> chat_; // writes prompts, which are messages
     std::optional<int32_t> turn_end_;        // the token that ends an answer then
     std::vector<std::string> stop_texts_;
+    std::vector<generate::LogitBias> logit_bias_;
     std::vector<double> adapter_scale_; // of each prompt's adapter
     std::vector<int64_t> adapter_of_;   // each prompt's number of an adapter, -1 for none; empty: not by prompt
 };

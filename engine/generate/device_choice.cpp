@@ -10,7 +10,8 @@ namespace hekla::generate {
 std::optional<program::kernels::generate::ChooseOptions> device_choice(const Options& o) {
     program::kernels::generate::ChooseOptions choice;
     if (o.repetition_penalty != 1.0 || o.no_repeat_ngram_size > 0 || o.encoder_no_repeat_ngram_size > 0 ||
-        o.beams > 1 || o.eos.size() + o.suppress.size() + o.forced_eos.size() > std::size(choice.ids))
+        o.beams > 1 ||
+        o.eos.size() + o.suppress.size() + o.forced_eos.size() + o.logit_bias.size() > std::size(choice.ids))
         return std::nullopt;
     choice.on = 1;
     choice.draws = o.sample ? 1 : 0;
@@ -27,6 +28,12 @@ std::optional<program::kernels::generate::ChooseOptions> device_choice(const Opt
     choice.forced = static_cast<uint32_t>(o.forced_eos.size());
     int32_t* to = choice.ids;
     for (const auto* ids : {&o.eos, &o.suppress, &o.forced_eos}) to = std::ranges::copy(*ids, to).out;
+    choice.biased = static_cast<uint32_t>(o.logit_bias.size());
+    float* bias = choice.biases;
+    for (const auto& [token, value] : o.logit_bias) {
+        *to++ = token;
+        *bias++ = value;
+    }
     return choice;
 }
 

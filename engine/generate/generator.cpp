@@ -347,6 +347,10 @@ private:
     }
 
     Status check_ids() const {
+        for (const auto& [token, value] : options_.logit_bias)
+            if (token < 0 || token >= decoder_.vocabulary())
+                return invalid_argument(fmt::format("logit_bias has the token {}; the model knows 0 to {}", token,
+                                                    decoder_.vocabulary() - 1));
         for (std::size_t row = 0; row < starts_.size(); ++row)
             for (const int32_t id : starts_[row])
                 if (id < 0 || id >= decoder_.vocabulary())

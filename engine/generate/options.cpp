@@ -5,6 +5,8 @@
 #include <cmath>
 #include <fmt/format.h>
 #include <limits>
+#include <set>
+#include <span>
 
 namespace hekla::generate {
 namespace {
@@ -99,6 +101,19 @@ struct Reading {
     }
 };
 
+Status check(std::span<const LogitBias> biases) {
+    std::set<int32_t> tokens;
+    for (const auto& [token, value] : biases) {
+        if (!(value < std::numeric_limits<float>::infinity()))
+            return invalid_argument(fmt::format(
+                "logit_bias of token {} is {}, expected a finite number, or -inf to forbid the token", token, value));
+        if (!tokens.insert(token).second)
+            return invalid_argument(
+                fmt::format("logit_bias has token {} twice, expected one number for a token", token));
+    }
+    return {};
+}
+
 } // namespace
 
 Status check(const Options& o) {
@@ -115,6 +130,7 @@ Status check(const Options& o) {
         },
         o);
     HK_TRY(status);
+    HK_TRY(check(o.logit_bias));
     if (!(o.repetition_penalty > 0.0) || !std::isfinite(o.repetition_penalty))
         return invalid_argument(
             fmt::format("repetition_penalty is {}, expected above 0 (1: off)", o.repetition_penalty));

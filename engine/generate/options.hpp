@@ -20,6 +20,13 @@ enum class EarlyStopping : uint8_t {
     never,     // "never": like heuristic, but scored at the greatest length if that is better
 };
 
+// A number that is added to the logit of a token.
+struct LogitBias {
+    int32_t token = 0;
+    float value = 0.0f; // finite, or -infinity, which forbids the token
+    bool operator==(const LogitBias&) const = default;
+};
+
 struct Options {
     int64_t max_new_tokens = 20; // at least 1
     // A row that fills the model's context restarts from its last half and continues. false, or with beams or an
@@ -33,6 +40,7 @@ struct Options {
     std::optional<int32_t> forced_bos;        // the token after a prompt of one token
     std::vector<int32_t> forced_eos;          // the only tokens allowed at the greatest length
     std::vector<int32_t> suppress;            // forbidden tokens
+    std::vector<LogitBias> logit_bias;        // before everything else; each token at most once
     double repetition_penalty = 1.0;          // above 1 makes earlier tokens less likely (Keskar et al. 2019)
     int64_t no_repeat_ngram_size = 0;         // 0: off
     int64_t encoder_no_repeat_ngram_size = 0; // forbids n-grams of the source

@@ -95,6 +95,8 @@ void Sampler::process(const Row& row, std::span<float> scores) const {
     const Options& o = options_;
     const auto length = static_cast<int64_t>(row.ids.size());
     const int64_t made = length - row.prompt_length;
+    for (const auto& [token, value] : o.logit_bias)
+        if (float* score = find(scores, token)) *score += value;
     if (o.repetition_penalty != 1.0) {
         std::vector<int32_t> seen(row.ids.begin(), row.ids.end());
         std::ranges::sort(seen);
@@ -167,8 +169,8 @@ Status choice_error(int32_t token, uint64_t row, uint64_t position) {
                                                "numbers; the weights are damaged or overflow",
                                                row, position));
     return failed_precondition(
-        fmt::format("row {}: every token at position {} is forbidden; loosen no_repeat_ngram_size, suppress_tokens or "
-                    "min_new_tokens",
+        fmt::format("row {}: every token at position {} is forbidden; loosen no_repeat_ngram_size, suppress_tokens, "
+                    "min_new_tokens or logit biases of -inf",
                     row, position));
 }
 

@@ -1,6 +1,6 @@
-// Chooses a token by scores: penalties and forbidden tokens, temperature, top-k, top-p, min-p, and the draw, in the
-// order of transformers' processors, so that equal logits give equal tokens. Probabilities are integers (share_of), so
-// that the kernel generate/choose draws the same tokens on any device.
+// Chooses a token by scores: biases, penalties and forbidden tokens, temperature, top-k, top-p, min-p, and the draw, in
+// the order of transformers' processors, so that equal logits give equal tokens. Probabilities are integers (share_of),
+// so that the kernel generate/choose draws the same tokens on any device.
 #pragma once
 
 #include "generate/options.hpp"
@@ -20,8 +20,8 @@ public:
         std::span<const int32_t> source; // of an encoder-decoder
     };
 
-    // Changes scores [vocabulary] in place (logits, or log probabilities of beams): repetition penalty, n-grams, the
-    // minimum length, forced and suppressed tokens. Forbidden is -infinity.
+    // Changes scores [vocabulary] in place (logits, or log probabilities of beams): biases, repetition penalty,
+    // n-grams, the minimum length, forced and suppressed tokens. Forbidden is -infinity.
     void process(const Row& row, std::span<float> scores) const;
 
     // Returns the token after `row`: greedy, or drawn from the tokens that temperature, top-k and top-p leave in

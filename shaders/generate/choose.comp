@@ -224,12 +224,25 @@ void main() {
     const uint lane = gl_SubgroupID * S + gl_SubgroupInvocationID;
     const uint lanes = S * SUBGROUPS;
 
-    // Forbidden tokens.
     const bool forces = state.left == 1 && o.forced > 0;
     const uint first = state.required > 0 || forces ? 0 : o.ends; // end tokens, then suppressed ones
     const uint end = o.ends + o.suppressed;
-    scores.changed = forces || first < end;
-    if (scores.changed) {
+    if (o.biased > 0) {
+        for (uint k = lane; k < o.biased; k += lanes) {
+            const int id = o.ids[end + o.forced + k];
+            if (id >= 0 && id < int(r.width)) {
+                ChangedScores score = ChangedScores(scores.address + uint64_t(uint(id)) * 4ul);
+                score.v[0] = score.v[0] + o.biases[k];
+            }
+        }
+        memoryBarrierBuffer();
+        barrier();
+    }
+
+    // Forbidden tokens.
+    const bool forbids = forces || first < end;
+    scores.changed = forbids || o.biased > 0;
+    if (forbids) {
         if (forces) {
             for (uint i = lane; i < r.width; i += lanes) {
                 bool allowed = false;

@@ -35,7 +35,9 @@ HK_BUFFER(ChooseOptions) {
     HK_U32(ends); // number of end tokens, the first in `ids`
     HK_U32(suppressed); // after them
     HK_U32(forced);     // after these: the only tokens allowed as a row's last
+    HK_U32(biased);     // after these: the tokens of `biases`
     HK_I32_ARRAY(ids, 128);
+    HK_F32_ARRAY(biases, 128); // added to the scores of these tokens
 };
 
 // A row whose tokens are chosen here.
@@ -48,7 +50,7 @@ HK_BUFFER(ChooseRow) {
 
 HK_RECORD(ChooseRecord) {
     HK_RECORD_HEAD;
-    HK_UPDATES(logits); // [rows, stride]; forbidden tokens get -infinity
+    HK_UPDATES(logits); // [rows, stride]; gets the biases, and -infinity for forbidden tokens
     HK_READS(options);  // ChooseOptions
     HK_UPDATES(rows);   // ChooseRow [rows]
     HK_WRITES(tokens);  // [rows], read by the next replay, as are:

@@ -411,6 +411,7 @@ TEST_CASE("invalid members are rejected: generations") {
         o.stop_text_count = 1;
         o.beams = 3;
     });
+    HK_REFUSES_TEXTS(generate, logit_biases, logit_bias_count);
     HK_REFUSES_TEXTS(generate, adapters, adapter_count);
     refuses<hk_generate_options>(generate, "prompt_adapters", "is not null, but there are no adapters", [&](auto& o) {
         o.prompts = o.prompt_adapters = &one;

@@ -102,4 +102,40 @@ TEST_CASE("a stop text ends its row, and is not part of the text") {
     hk_session_destroy(session);
 }
 
+TEST_CASE("a bias of -inf forbids a token, and one of 1000 forces it") {
+    const Writer writer;
+    const auto with = [&](const std::vector<std::string>& biases, int32_t reference, int64_t beams = 0) {
+        std::vector<hk_string> views;
+        for (const std::string& one : biases) views.push_back(view(one));
+        return writer.texts([&](hk_generate_options& o) {
+            o.logit_biases = views.data();
+            o.logit_bias_count = views.size();
+            o.reference = reference;
+            o.beams = beams;
+        });
+    };
+    const std::vector<std::string> whole = writer.texts([](auto&) {});
+    const std::string letter = whole[0].substr(whole[0].find_first_of("abcdefghijklmnopqrstuvwxyz0123456789"), 1);
+    const std::string quoted = "\"" + letter + "\"";
+    for (const int32_t reference : {0, 1}) {
+        CHECK(with({quoted + "=0"}, reference) == whole);
+        const std::vector<std::string> without = with({quoted + "=-inf"}, reference);
+        CHECK(without[0].size() == 40);
+        CHECK((without[0] + without[1]).find(letter) == std::string::npos);
+        CHECK(with({"\"m\"=1000"}, reference) == std::vector{std::string(40, 'm'), std::string(40, 'm')});
+    }
+    CHECK(with({"\"m\"=1000"}, 0, 3) == std::vector{std::string(40, 'm'), std::string(40, 'm')});
+    CHECK(with({"\"m\"=-inf"}, 0, 3)[0].find('m') == std::string::npos);
+
+    const auto refusal = [&](const std::string& bias) {
+        const hk_string one = view(bias);
+        return writer.refusal([&](hk_generate_options& o) {
+            o.logit_biases = &one;
+            o.logit_bias_count = 1;
+        });
+    };
+    CHECK(refusal("m").find("logit bias 'm': expected TOKEN=NUMBER") != std::string::npos);
+    CHECK(refusal("1000=2").find("logit_bias has the token 1000; the model knows 0 to ") != std::string::npos);
+}
+
 } // namespace generation_options_test

@@ -2,6 +2,9 @@
 
 #include <doctest/doctest.h>
 
+#include <cmath>
+#include <limits>
+
 using namespace hekla;
 using namespace hekla::generate;
 using nlohmann::json;
@@ -48,6 +51,18 @@ TEST_CASE("options: unknown keys, wrong types and values out of range are named"
     refused({{"num_beams", 2}, {"do_sample", true}}, "beams");
     refused({{"repetition_penalty", -1.0}}, "repetition_penalty");
     refused({{"early_stopping", 3}}, "early_stopping");
+}
+
+TEST_CASE("options: biases are finite or forbid their token, which has one") {
+    Options o;
+    o.logit_bias = {{3, -std::numeric_limits<float>::infinity()}, {4, -2.5f}};
+    CHECK(check(o).ok());
+    o.logit_bias.push_back({3, 1.0f});
+    CHECK(check(o).message() == "logit_bias has token 3 twice, expected one number for a token");
+    o.logit_bias = {{5, std::numeric_limits<float>::infinity()}};
+    CHECK(check(o).message() == "logit_bias of token 5 is inf, expected a finite number, or -inf to forbid the token");
+    o.logit_bias = {{5, std::nanf("")}};
+    CHECK(!check(o).ok());
 }
 
 TEST_CASE("options: what is wrong in a folder's file is reported with the file, unless an argument takes its place") {

@@ -27,6 +27,21 @@ TEST_CASE("sampler: repetition penalty divides positive scores and multiplies ne
     CHECK(processed(o, {0, 2, 2, 0}, 1, {3, 1, -3, 1}) == std::vector<float>{1.5f, 1, -6, 1});
 }
 
+TEST_CASE("sampler: biases are added before everything else") {
+    Options o;
+    o.logit_bias = {{1, 2.5f}, {2, kNever}, {3, -1.0f}, {9, 1.0f}};
+    CHECK(processed(o, {0}, 1, {1, 1, 1, 1}) == std::vector<float>{1, 3.5f, kNever, 0});
+    o.repetition_penalty = 2.0;
+    CHECK(processed(o, {1, 3}, 1, {1, 1, 1, 0}) == std::vector<float>{1, 1.75f, kNever, -2});
+    o.suppress = {1};
+    CHECK(processed(o, {0}, 1, {1, 1, 1, 1}) == std::vector<float>{0.5f, kNever, kNever, 0});
+    o = {};
+    o.logit_bias = {{0, 5.0f}};
+    o.max_new_tokens = 1;
+    o.forced_eos = {1};
+    CHECK(processed(o, {0}, 1, {1, 1}) == std::vector<float>{kNever, 0});
+}
+
 TEST_CASE("sampler: no n-gram is repeated") {
     Options o;
     o.no_repeat_ngram_size = 2;

@@ -498,9 +498,9 @@ typedef struct hk_generate_options {
     void(HK_ABI* text)(void* user, uint64_t row, hk_string text);
     // Called before each part of the prompts (up to some hundred tokens of a row), and then before tokens are chosen:
     // before every one that the host chooses (beams, `reference`, repetition_penalty, no_repeat_ngram_size, a model
-    // with dozens of ids that end a text or are suppressed); otherwise before as many as the device chooses at once,
-    // which take about 15 ms together, or before one that takes longer. Nonzero ends the call with the text so far.
-    // May be null.
+    // with more than 128 ids that end a text, are suppressed or have a bias); otherwise before as many as the device
+    // chooses at once, which take about 15 ms together, or before one that takes longer. Nonzero ends the call with
+    // the text so far. May be null.
     int32_t(HK_ABI* stop)(void* user);
     // How weight matrices, and the keys and values of past tokens, are stored on the device: 0 float32 (default), 1
     // float16, 2 bfloat16 (half the memory).
@@ -546,6 +546,12 @@ typedef struct hk_generate_options {
     const hk_string* stop_texts;
     // Number of stop texts.
     uint64_t stop_text_count;
+    // "TOKEN=NUMBER": the number is added to the token's logit, before everything else; -inf forbids the token. TOKEN
+    // is an id, a text that is one token, or such a text as a JSON string ("\n", in its quotes). With beams, it is
+    // added to the log probability. Null (default): none.
+    const hk_string* logit_biases;
+    // Number of biases; each is for another token.
+    uint64_t logit_bias_count;
 } hk_generate_options;
 
 // How a generation ended.

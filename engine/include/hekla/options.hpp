@@ -54,6 +54,8 @@ struct GenerationOptions {
     uint64_t seed = 0;
     // Texts of which any ends a row's text, without being part of it.
     std::vector<std::string> stop_texts;
+    // "TOKEN=NUMBER": added to the logit of a token (an id, or the text of one); -inf forbids it.
+    std::vector<std::string> logit_biases;
     // Tokens that a row has room for (hk_session_options.length); 0: what the first prompts need.
     int64_t length = 0;
     // Trained adapters on the model, "NAME=FOLDER" or "NAME=FOLDER:SCALE": the folders of runs, of PEFT or of
@@ -90,6 +92,8 @@ inline void fill(hk_generate_options& c, const GenerationOptions& o, Views& view
     c.seed = o.seed;
     c.stop_texts = views.of(o.stop_texts);
     c.stop_text_count = o.stop_texts.size();
+    c.logit_biases = views.of(o.logit_biases);
+    c.logit_bias_count = o.logit_biases.size();
     c.adapters = views.of(o.adapters);
     c.adapter_count = o.adapters.size();
     c.adapter_slots = o.adapter_slots;
