@@ -91,6 +91,8 @@ Status check_relations(const hk_generate_options& o) {
         .expect(o.reference == 0 || o.weights == 0, "weights",
                 fmt::format("is {}, expected 0: the float64 interpreter (reference) stores no weights in 16 bits",
                             o.weights))
+        .expect(o.token == nullptr || o.beams <= 1, "token",
+                fmt::format("is set, but beams is {}: beams are chosen as whole texts; leave one of them out", o.beams))
         .expect(
             o.stop_text_count == 0 || o.beams <= 1, "stop_texts",
             fmt::format("is set, but beams is {}: beams are compared as whole texts; leave one of them out", o.beams))

@@ -6,6 +6,7 @@
 #include "generate/decoder_program.hpp"
 #include "generate/decoder_reference.hpp"
 #include "generate/stop_texts.hpp"
+#include "generate/token_scores.hpp"
 #include "graph/shape.hpp"
 #include "infer/open/open_model.hpp"
 #include "infer/open/weights_folder.hpp"
@@ -140,6 +141,25 @@ Result<generate::Request> Generation::request_of(const std::vector<std::string>&
     return request;
 }
 
+void Generation::tell_token(std::size_t row, std::span<const float> logits, int32_t token) const {
+    const text::Tokenizer& tokenizer = *model_.tokenizer;
+    const auto scores = generate::score_tokens(logits, token, static_cast<std::size_t>(options_.likeliest_tokens));
+    std::vector<std::string> texts;
+    for (const generate::TokenScore& score : scores) // a model may have more ids than its tokenizer
+        texts.push_back(score.token < tokenizer.vocabulary_size() ? tokenizer.text_of(score.token, false) : "");
+    std::vector<hk_token_score> likeliest;
+    for (std::size_t i = 1; i < scores.size(); ++i)
+        likeliest.push_back({view(texts[i]), scores[i].log_probability, scores[i].token});
+    hk_generated_token told{};
+    told.struct_size = sizeof told;
+    told.id = token;
+    told.text = view(texts[0]);
+    told.log_probability = scores[0].log_probability;
+    told.likeliest = likeliest.data();
+    told.likeliest_count = likeliest.size();
+    options_.token(options_.user, row, &told);
+}
+
 Result<generate::Output> Generation::write(const Round& round) {
     const hk_generate_options& o = options_;
     HK_ASSIGN(generate::Request request, request_of(round.prompts));
@@ -177,6 +197,10 @@ Result<generate::Output> Generation::write(const Round& round) {
         for (const int32_t id : request.prompts[row]) static_cast<void>(streams[row].push(id));
     std::vector<generate::StopTexts> stops(streams.size(), generate::StopTexts(stop_texts_));
     if (!stop_texts_.empty()) request.ended = [&](std::size_t row) { return stops[row].found(); };
+    if (o.token != nullptr)
+        request.chosen_from = [&](std::size_t row, std::span<const float> logits, int32_t token) {
+            tell_token(row, logits, token);
+        };
     const bool writes = o.text != nullptr || !stop_texts_.empty();
     const auto write_text = [&](std::size_t row, const std::string& piece) {
         if (o.text != nullptr && !piece.empty()) o.text(o.user, row, view(piece));

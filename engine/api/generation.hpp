@@ -13,6 +13,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -58,6 +59,8 @@ private:
     Result<generate::Request> request_of(const std::vector<std::string>& prompts) const;
     Status read_adapters(infer::AdapterUses& uses);
     generate::Fields adapter_fields() const;
+    // Calls hk_generate_options.token.
+    void tell_token(std::size_t row, std::span<const float> logits, int32_t token) const;
 
     CallEnvironment environment_;
     hk_generate_options options_;

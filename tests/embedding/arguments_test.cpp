@@ -218,6 +218,8 @@ const std::set<std::string> kOutputs{"hk_device_requirement.reserved",
                                      "hk_train_step.tap_count",
                                      "hk_tap.struct_size",
                                      "hk_tap.reserved",
+                                     "hk_generated_token.struct_size",
+                                     "hk_generated_token.likeliest_count",
                                      "hk_train_evaluation.struct_size",
                                      "hk_train_evaluation.score_count"};
 
@@ -412,6 +414,11 @@ TEST_CASE("invalid members are rejected: generations") {
         o.beams = 3;
     });
     HK_REFUSES_TEXTS(generate, logit_biases, logit_bias_count);
+    HK_REFUSES(generate, likeliest_tokens, -1, "is -1, expected 0 to 1000");
+    refuses<hk_generate_options>(generate, "token", "is set, but beams is 2", [](auto& o) {
+        o.token = [](void*, uint64_t, const hk_generated_token*) {};
+        o.beams = 2;
+    });
     HK_REFUSES_TEXTS(generate, adapters, adapter_count);
     refuses<hk_generate_options>(generate, "prompt_adapters", "is not null, but there are no adapters", [&](auto& o) {
         o.prompts = o.prompt_adapters = &one;

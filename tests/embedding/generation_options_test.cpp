@@ -2,6 +2,8 @@
 // in a session.
 #include "work.hpp"
 
+#include <cmath>
+
 namespace generation_options_test {
 
 using namespace hekla::test;
@@ -136,6 +138,75 @@ TEST_CASE("a bias of -inf forbids a token, and one of 1000 forces it") {
     };
     CHECK(refusal("m").find("logit bias 'm': expected TOKEN=NUMBER") != std::string::npos);
     CHECK(refusal("1000=2").find("logit_bias has the token 1000; the model knows 0 to ") != std::string::npos);
+}
+
+TEST_CASE("each token comes with its log probability and the most likely ones, and the text is the same") {
+    struct Heard {
+        std::vector<std::string> texts = std::vector<std::string>(2), tokens = texts;
+        double sum = 0.0; // of the probabilities of all tokens
+        int64_t count = 0, likeliest = 0, greatest = 0;
+    };
+    const With listen = [](hk_generate_options& o) {
+        o.text = [](void* user, uint64_t row, hk_string piece) {
+            static_cast<Heard*>(user)->texts.at(row).append(piece.data, static_cast<std::size_t>(piece.size));
+        };
+        o.token = [](void* user, uint64_t row, const hk_generated_token* token) {
+            auto& to = *static_cast<Heard*>(user);
+            to.tokens.at(row).append(token->text.data, static_cast<std::size_t>(token->text.size));
+            ++to.count;
+            double before = 0.0;
+            for (uint64_t i = 0; i < token->likeliest_count; ++i) {
+                const hk_token_score& score = token->likeliest[i];
+                to.sum += std::exp(score.log_probability);
+                CHECK(score.log_probability <= before);
+                before = score.log_probability;
+                if (score.id != token->id) continue;
+                CHECK(score.log_probability == token->log_probability);
+                CHECK(score.text.size == token->text.size);
+                ++to.likeliest;
+                to.greatest += i == 0 ? 1 : 0;
+            }
+        };
+    };
+    const Writer writer;
+    const std::vector<std::string> whole = writer.texts([](auto&) {});
+    for (const int32_t reference : {0, 1}) {
+        Heard heard;
+        writer.texts([&](hk_generate_options& o) {
+            listen(o);
+            o.user = &heard;
+            o.reference = reference;
+            o.likeliest_tokens = 1000; // more than the vocabulary has
+        });
+        CHECK(heard.texts == whole);
+        CHECK(heard.tokens == whole); // the tokenizer has characters
+        CHECK(heard.count == 80);
+        CHECK(heard.likeliest == 80);
+        CHECK(std::abs(heard.sum - 80.0) < 1e-9);
+        CHECK(heard.greatest < 80);
+    }
+    Heard greedy;
+    writer.texts([&](hk_generate_options& o) {
+        listen(o);
+        o.user = &greedy;
+        o.greedy = 1;
+        o.likeliest_tokens = 1;
+    });
+    CHECK(greedy.greatest == 80);
+
+    Heard heard;
+    Writing writing(writer.folder());
+    Writer::fill(writing.options, writer.prompts);
+    listen(writing.options);
+    writing.options.user = &heard;
+    hk_session session{};
+    const Error error;
+    REQUIRE(hk_session_generate(writer.context, &writing.options, nullptr, &session, error) == HK_OK);
+    run_until(session, HK_SESSION_IDLE, 1e6);
+    hk_session_destroy(session);
+    CHECK(heard.tokens == whole);
+    CHECK(heard.count == 80);
+    CHECK(heard.likeliest == 0);
 }
 
 } // namespace generation_options_test

@@ -459,6 +459,33 @@ HK_EXPORT void hk_predict_defaults(hk_predict_options* options);
 // Predicts with a trained model. [any-thread], one call per context at a time
 HK_EXPORT int32_t hk_predict(hk_context context, const hk_predict_options* options, hk_error* error);
 
+// How likely a model finds a token.
+typedef struct hk_token_score {
+    // What the token adds to a text: possibly part of a character.
+    hk_string text;
+    // Natural logarithm of its probability.
+    double log_probability;
+    // Id of the token.
+    int32_t id;
+} hk_token_score;
+
+// A token of a generation. Its pointers are valid until the callback returns.
+typedef struct hk_generated_token {
+    // sizeof(hk_generated_token).
+    uint32_t struct_size;
+    // Id of the token.
+    int32_t id;
+    // What it adds to a text: possibly part of a character.
+    hk_string text;
+    // Natural logarithm of its probability in the model's own distribution: before biases, penalties, temperature,
+    // top_k, top_p and min_p. Forbidden tokens count.
+    double log_probability;
+    // The most likely tokens of that distribution, in descending order.
+    const hk_token_score* likeliest;
+    // Number of them: hk_generate_options.likeliest_tokens, at most the vocabulary.
+    uint64_t likeliest_count;
+} hk_generated_token;
+
 // What to generate, how tokens are chosen, and who takes the text. hk_generate_defaults sets the defaults.
 typedef struct hk_generate_options {
     // sizeof(hk_generate_options).
@@ -497,10 +524,10 @@ typedef struct hk_generate_options {
     // Takes text as it is generated; `row` counts prompts from 0. With beams, whole rows at the end. May be null.
     void(HK_ABI* text)(void* user, uint64_t row, hk_string text);
     // Called before each part of the prompts (up to some hundred tokens of a row), and then before tokens are chosen:
-    // before every one that the host chooses (beams, `reference`, repetition_penalty, no_repeat_ngram_size, a model
-    // with more than 128 ids that end a text, are suppressed or have a bias); otherwise before as many as the device
-    // chooses at once, which take about 15 ms together, or before one that takes longer. Nonzero ends the call with
-    // the text so far. May be null.
+    // before every one that the host chooses (beams, `reference`, `token`, repetition_penalty, no_repeat_ngram_size,
+    // a model with more than 128 ids that end a text, are suppressed or have a bias); otherwise before as many as the
+    // device chooses at once, which take about 15 ms together, or before one that takes longer. Nonzero ends the call
+    // with the text so far. May be null.
     int32_t(HK_ABI* stop)(void* user);
     // How weight matrices, and the keys and values of past tokens, are stored on the device: 0 float32 (default), 1
     // float16, 2 bfloat16 (half the memory).
@@ -552,6 +579,11 @@ typedef struct hk_generate_options {
     const hk_string* logit_biases;
     // Number of biases; each is for another token.
     uint64_t logit_bias_count;
+    // Number of most likely tokens that `token` gets with each token. Default 0.
+    int32_t likeliest_tokens;
+    // Takes each generated token with its probability, before `text` gets what it adds; end tokens and those of a
+    // stop text, too. The host chooses the tokens then; they are the same. Not with beams. May be null.
+    void(HK_ABI* token)(void* user, uint64_t row, const hk_generated_token* token);
 } hk_generate_options;
 
 // How a generation ended.
