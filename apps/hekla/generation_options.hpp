@@ -6,6 +6,7 @@
 
 #include <CLI/CLI.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace hekla::app {
@@ -18,6 +19,9 @@ struct GenerationChoice {
 
     hk_generate_options options{};
     bool greedy = false;
+    // --as-published, and the options that it sets where they are not given, with their HK_PUBLISHED_ bits.
+    bool as_published = false;
+    std::vector<std::pair<const CLI::Option*, int32_t>> published;
     std::vector<std::string> stop_texts, logit_biases;
     std::string dtype = "f32";
 };

@@ -67,6 +67,7 @@ void visit_fields(V& v, hk_generate_options& o) {
     v.list("stop_texts", o.stop_texts, o.stop_text_count);
     v.list("logit_biases", o.logit_biases, o.logit_bias_count);
     v("likeliest_tokens", o.likeliest_tokens);
+    v("published", o.published);
 }
 
 template<class V>

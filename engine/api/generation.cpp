@@ -5,6 +5,7 @@
 #include "base/json.hpp"
 #include "generate/decoder_program.hpp"
 #include "generate/decoder_reference.hpp"
+#include "generate/settings.hpp"
 #include "generate/stop_texts.hpp"
 #include "generate/token_scores.hpp"
 #include "graph/shape.hpp"
@@ -19,6 +20,7 @@
 #include <algorithm>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <map>
 #include <nlohmann/json.hpp>
 
 namespace hekla::api {
@@ -52,7 +54,48 @@ Result<std::unique_ptr<Generation>> Generation::open(const CallEnvironment& envi
         HK_ASSIGN(g->decoder_, generate::make_program_decoder(*m.runtime, *m.store, *m.composition));
     }
     HK_TRY(g->open_chat());
+    HK_TRY(g->check_published());
     return g;
+}
+
+Status Generation::check_published() const {
+    if (options_.published == 0) return {};
+    const std::string& file = model_.generation.file;
+    if (!model_.generation.published)
+        return invalid_argument(
+            fmt::format("{}: has no {} whose settings could be used, expected one: choose how tokens "
+                        "are drawn with the other options",
+                        model_.path.string(), generate::kSettingsFile));
+    if (const std::vector<std::string> others = generate::unsupported_settings(model_.generation.values);
+        !others.empty())
+        environment_.log.warning(
+            fmt::format("{}: these settings are not supported, and not used: {}", file, fmt::join(others, ", ")));
+    return {};
+}
+
+void Generation::set_arguments(nlohmann::json& arguments) const {
+    const hk_generate_options& o = options_;
+    int32_t published = o.published;
+    bool sample = o.greedy == 0;
+    if ((published & HK_PUBLISHED_SAMPLING) != 0) {
+        const auto found = model_.generation.values.find("do_sample");
+        sample = found != model_.generation.values.end() && *found == true;
+    }
+    if (!sample) published &= HK_PUBLISHED_REPETITION_PENALTY; // the others are of the draw
+    const std::map<std::string_view, int32_t> bits{{"temperature", HK_PUBLISHED_TEMPERATURE},
+                                                   {"top_k", HK_PUBLISHED_TOP_K},
+                                                   {"top_p", HK_PUBLISHED_TOP_P},
+                                                   {"min_p", HK_PUBLISHED_MIN_P},
+                                                   {"repetition_penalty", HK_PUBLISHED_REPETITION_PENALTY}};
+    visit_settings(
+        [&](const char* name, const auto& value) {
+            const auto bit = bits.find(name);
+            if (bit == bits.end() || (published & bit->second) == 0) arguments[name] = value;
+        },
+        o);
+    arguments["do_sample"] = sample && o.beams <= 1;
+    arguments["num_beams"] = std::max<int64_t>(o.beams, 1);
+    arguments["num_return_sequences"] = 1;
 }
 
 Status Generation::open_chat() {
@@ -173,10 +216,7 @@ Result<generate::Output> Generation::write(const Round& round) {
             return std::optional(generate::FieldChange{adapter_fields(), std::move(*computed)});
         };
     nlohmann::json arguments = nlohmann::json::object();
-    visit_settings([&](const char* name, const auto& value) { arguments[name] = value; }, o);
-    arguments["do_sample"] = o.greedy == 0 && o.beams <= 1;
-    arguments["num_beams"] = std::max<int64_t>(o.beams, 1);
-    arguments["num_return_sequences"] = 1;
+    set_arguments(arguments);
     HK_ASSIGN(generate::Options options,
               generate::options_from(model_.generation.values, arguments,
                                      static_cast<int64_t>(request.prompts[0].size()), model_.generation.file));

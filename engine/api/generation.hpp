@@ -12,6 +12,7 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <span>
 #include <string>
@@ -57,6 +58,10 @@ private:
     // Returns the ids of a prompt of messages.
     Result<std::vector<int32_t>> chat_prompt(const std::string& messages) const;
     Result<generate::Request> request_of(const std::vector<std::string>& prompts) const;
+    // Checks that the model's folder publishes settings, and logs those that are not supported.
+    Status check_published() const;
+    // Sets what hk_generate_options and the folder have of generate::options_from().
+    void set_arguments(nlohmann::json& arguments) const;
     Status read_adapters(infer::AdapterUses& uses);
     generate::Fields adapter_fields() const;
     // Calls hk_generate_options.token.

@@ -169,6 +169,7 @@ Status check(const hk_generate_options* given) {
         .texts("stop_texts", o.stop_texts, "stop_text_count", o.stop_text_count)
         .texts("logit_biases", o.logit_biases, "logit_bias_count", o.logit_bias_count)
         .between("likeliest_tokens", o.likeliest_tokens, 0, 1000)
+        .between("published", o.published, 0, 63)
         .status());
     return check_relations(o);
 }

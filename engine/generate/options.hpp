@@ -86,6 +86,10 @@ Status check(const Options& options);
 Result<Options> options_from(const nlohmann::json& config, const nlohmann::json& arguments, int64_t prompt_length,
                              const std::string& file = {});
 
+// Returns the keys of a folder's generation_config.json that are not options here and would change the result, as
+// "KEY = VALUE": those that have their neutral value, and those of other programs' implementation, are not among them.
+std::vector<std::string> unsupported_settings(const nlohmann::json& config);
+
 // Sets the end token if the configuration has none: the tokenizer's, or the end of a target in an encoder-decoder.
 // Removes ids that the tokenizer does not have (a default of another model).
 void end_as(Options& options, const text::Tokenizer& tokenizer, bool encoder_decoder);

@@ -414,6 +414,7 @@ TEST_CASE("invalid members are rejected: generations") {
         o.beams = 3;
     });
     HK_REFUSES_TEXTS(generate, logit_biases, logit_bias_count);
+    HK_REFUSES(generate, published, 64, "is 64, expected 0 to 63");
     HK_REFUSES(generate, likeliest_tokens, -1, "is -1, expected 0 to 1000");
     refuses<hk_generate_options>(generate, "token", "is set, but beams is 2", [](auto& o) {
         o.token = [](void*, uint64_t, const hk_generated_token*) {};

@@ -209,4 +209,53 @@ TEST_CASE("each token comes with its log probability and the most likely ones, a
     CHECK(heard.likeliest == 0);
 }
 
+TEST_CASE("settings that a folder publishes are taken by bit, and others named in the log") {
+    const Writer writer;
+    const std::string file = writer.folder() + "/generation_config.json";
+    const auto publish = [&](const std::string& more) {
+        std::ofstream(file) << "{\"transformers_version\": \"5.12.1\"" << more << "}";
+    };
+    const auto published = [&](int32_t bits, const With& with = {}) {
+        return writer.texts([&](hk_generate_options& o) {
+            o.published = bits;
+            if (with) with(o);
+        });
+    };
+    const With draws = [](hk_generate_options& o) {
+        o.temperature = 0.7;
+        o.top_k = 9;
+        o.top_p = 0.95;
+        o.min_p = 0.02;
+        o.repetition_penalty = 1.2;
+    };
+    const With greedy = [](hk_generate_options& o) { o.greedy = 1; };
+    const std::vector<std::string> whole = writer.texts([](auto&) {});
+    publish(", \"do_sample\": true, \"temperature\": 0.7, \"top_k\": 9, \"top_p\": 0.95, \"min_p\": 0.02, "
+            "\"repetition_penalty\": 1.2");
+    CHECK(writer.texts([](auto&) {}) == whole);
+    CHECK(writer.texts(draws) != whole);
+    CHECK(published(HK_PUBLISHED_ALL) == writer.texts(draws));
+    CHECK(published(HK_PUBLISHED_ALL, greedy) == writer.texts(draws)); // do_sample instead of greedy
+    CHECK(published(HK_PUBLISHED_ALL & ~HK_PUBLISHED_TEMPERATURE) == writer.texts([&](hk_generate_options& o) {
+        draws(o);
+        o.temperature = 1.0;
+    }));
+    CHECK(published(HK_PUBLISHED_TEMPERATURE) == writer.texts([](auto& o) { o.temperature = 0.7; }));
+    CHECK(published(HK_PUBLISHED_ALL & ~HK_PUBLISHED_SAMPLING, greedy) == writer.texts([](auto& o) {
+        o.greedy = 1;
+        o.repetition_penalty = 1.2;
+    }));
+    publish(", \"do_sample\": true");
+    CHECK(published(HK_PUBLISHED_ALL, draws) == writer.texts([](auto& o) { o.top_k = 50; }));
+    publish(", \"temperature\": 0.0");
+    CHECK(published(HK_PUBLISHED_ALL, draws) == writer.texts(greedy)); // temperature is of the draw
+    publish(", \"min_p\": 1.5, \"do_sample\": true");
+    CHECK(writer.texts([](auto&) {}) == whole);
+    const std::string wrong = writer.refusal([](auto& o) { o.published = HK_PUBLISHED_ALL; });
+    CHECK_MESSAGE(wrong.find("generation_config.json: min_p is 1.5, expected 0 to 1") != std::string::npos, wrong);
+    std::filesystem::remove(file);
+    const std::string none = writer.refusal([](auto& o) { o.published = HK_PUBLISHED_ALL; });
+    CHECK_MESSAGE(none.find("has no generation_config.json whose settings could be used") != std::string::npos, none);
+}
+
 } // namespace generation_options_test

@@ -53,6 +53,26 @@ TEST_CASE("options: unknown keys, wrong types and values out of range are named"
     refused({{"early_stopping", 3}}, "early_stopping");
 }
 
+TEST_CASE("options: settings that are not options here are named unless they are neutral") {
+    CHECK(unsupported_settings({{"do_sample", true},
+                                {"temperature", 0.6},
+                                {"min_p", 0.1},
+                                {"eos_token_id", json::array({1, 2})},
+                                {"transformers_version", "5.12.1"},
+                                {"_from_model_config", true},
+                                {"typical_p", 1.0},
+                                {"guidance_scale", nullptr},
+                                {"epsilon_cutoff", 0.0},
+                                {"bad_words_ids", json::array()},
+                                {"remove_invalid_values", false},
+                                {"num_assistant_tokens", 20},
+                                {"assistant_confidence_threshold", 0.4}})
+              .empty());
+    CHECK(unsupported_settings({{"typical_p", 0.9}, {"stop_strings", json::array({"END"})}, {"top_h", 0.4}}) ==
+          std::vector<std::string>{"stop_strings = [\"END\"]", "top_h = 0.4", "typical_p = 0.9"});
+    CHECK(unsupported_settings(nullptr).empty());
+}
+
 TEST_CASE("options: biases are finite or forbid their token, which has one") {
     Options o;
     o.logit_bias = {{3, -std::numeric_limits<float>::infinity()}, {4, -2.5f}};

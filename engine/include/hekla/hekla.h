@@ -486,6 +486,16 @@ typedef struct hk_generated_token {
     uint64_t likeliest_count;
 } hk_generated_token;
 
+// Settings of generation that a model's folder publishes (generation_config.json): bits of
+// hk_generate_options.published.
+#define HK_PUBLISHED_SAMPLING ((int32_t)1) // do_sample, instead of `greedy`
+#define HK_PUBLISHED_TEMPERATURE ((int32_t)2) // temperature
+#define HK_PUBLISHED_TOP_K ((int32_t)4) // top_k
+#define HK_PUBLISHED_TOP_P ((int32_t)8) // top_p
+#define HK_PUBLISHED_MIN_P ((int32_t)16) // min_p
+#define HK_PUBLISHED_REPETITION_PENALTY ((int32_t)32) // repetition_penalty
+#define HK_PUBLISHED_ALL ((int32_t)63) // all of these
+
 // What to generate, how tokens are chosen, and who takes the text. hk_generate_defaults sets the defaults.
 typedef struct hk_generate_options {
     // sizeof(hk_generate_options).
@@ -581,6 +591,11 @@ typedef struct hk_generate_options {
     uint64_t logit_bias_count;
     // Number of most likely tokens that `token` gets with each token. Default 0.
     int32_t likeliest_tokens;
+    // HK_PUBLISHED_* bits of the settings that are taken from the generation_config.json of the model's folder,
+    // instead of the options of the same name; a setting that it does not have has transformers' default (greedy;
+    // with do_sample top_k 50); 0 (default) means none. Where it does not sample, only the repetition penalty is
+    // taken. What it has and Hekla does not is named in the log. The end tokens are always the folder's.
+    int32_t published;
     // Takes each generated token with its probability, before `text` gets what it adds; end tokens and those of a
     // stop text, too. The host chooses the tokens then; they are the same. Not with beams. May be null.
     void(HK_ABI* token)(void* user, uint64_t row, const hk_generated_token* token);

@@ -52,6 +52,11 @@ struct GenerationOptions {
     double min_p = 0.0;
     // Seed of the sampling: the same seed gives the same text.
     uint64_t seed = 0;
+    // HK_PUBLISHED_* bits of the settings that are taken from the generation_config.json of the model's folder,
+    // instead of the options of the same name; a setting that it does not have has transformers' default (greedy;
+    // with do_sample top_k 50); 0 means none. Where it does not sample, only the repetition penalty is taken. What it
+    // has and Hekla does not is named in the log. The end tokens are always the folder's.
+    int32_t published = 0;
     // Texts of which any ends a row's text, without being part of it.
     std::vector<std::string> stop_texts;
     // "TOKEN=NUMBER": added to the logit of a token (an id, or the text of one); -inf forbids it.
@@ -90,6 +95,7 @@ inline void fill(hk_generate_options& c, const GenerationOptions& o, Views& view
     c.top_p = o.top_p;
     c.min_p = o.min_p;
     c.seed = o.seed;
+    c.published = o.published;
     c.stop_texts = views.of(o.stop_texts);
     c.stop_text_count = o.stop_texts.size();
     c.logit_biases = views.of(o.logit_biases);
