@@ -1,4 +1,4 @@
-// Texts that end a row's text, found in pieces as they are generated, wherever tokens begin and end.
+// Texts that end a row's text, found while it is generated, across the borders of tokens and inside them.
 #pragma once
 
 #include <string>

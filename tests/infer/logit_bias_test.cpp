@@ -12,7 +12,7 @@ TEST_CASE("logit biases are read by id, by text and by quoted text") {
     const auto tokenizer =
         text::load_tokenizer(std::filesystem::path(HEKLA_SOURCE_DIR) / "tests/fixtures/tokenizers/qwen2");
     REQUIRE_MESSAGE(tokenizer.ok(), tokenizer.message());
-    const text::Tokenizer& t = **tokenizer;
+    const text::Tokenizer& t = *tokenizer.value();
     const auto read = [&](const std::vector<std::string>& biases) {
         const auto all = infer::parse_logit_biases(t, biases);
         REQUIRE_MESSAGE(all.ok(), all.message());

@@ -577,9 +577,9 @@ typedef struct hk_generate_options {
     // Samples from the tokens that are at least this times as likely as the most likely one, 0 to 1; 0 (default)
     // means all. Applied after temperature, top_k and top_p, in this order.
     double min_p;
-    // Texts of which any ends a row's generated text, without being part of it. They are found wherever tokens begin
-    // and end, and `text` gets nothing that may be the beginning of one. A special token ("<|im_end|>") is one, too.
-    // Not with beams. Null (default): none.
+    // Texts of which any ends a row's generated text, without being part of it. They are found across the borders of
+    // tokens and inside them, and `text` gets nothing that may be the beginning of one. A special token
+    // ("<|im_end|>") is one, too. Not with beams. Null (default): none.
     const hk_string* stop_texts;
     // Number of stop texts.
     uint64_t stop_text_count;

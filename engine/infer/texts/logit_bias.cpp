@@ -2,6 +2,7 @@
 
 #include "base/json.hpp"
 #include "base/read_real.hpp"
+#include "text/text_encoder.hpp"
 
 #include <charconv>
 #include <cmath>
@@ -22,7 +23,7 @@ Result<int32_t> token_of(const text::Tokenizer& tokenizer, const std::string& na
         const nlohmann::json quoted = json_or_null(name);
         if (quoted.is_string()) text = quoted.get<std::string>();
     }
-    HK_ASSIGN(const std::vector<int32_t> ids, tokenizer.encode(text));
+    HK_ASSIGN(const std::vector<int32_t> ids, text::TextEncoder(tokenizer).encode(text::TextUse::continuation, text));
     if (ids.size() == 1) return ids[0];
     if (const std::optional<int32_t> found = tokenizer.find(text)) return *found;
     return invalid_argument(fmt::format("the text is {} tokens (ids {}), expected one: give each of them by its id",
