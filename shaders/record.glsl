@@ -29,7 +29,6 @@
 #define HK_F32(name) float name
 #define HK_U32_ARRAY(name, size) uint name[size]
 #define HK_I32_ARRAY(name, size) int name[size]
-#define HK_F32_ARRAY(name, size) float name[size]
 // The first two words of every argument record: the first linear group of this part of the dispatch, and one past the
 // last of all parts. The host sets them when it records the dispatch.
 #define HK_RECORD_HEAD                                                                                                 \

@@ -3,6 +3,7 @@
 #include "generate/sampler.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <iterator>
 
 namespace hekla::generate {
@@ -29,10 +30,10 @@ std::optional<program::kernels::generate::ChooseOptions> device_choice(const Opt
     int32_t* to = choice.ids;
     for (const auto* ids : {&o.eos, &o.suppress, &o.forced_eos}) to = std::ranges::copy(*ids, to).out;
     choice.biased = static_cast<uint32_t>(o.logit_bias.size());
-    float* bias = choice.biases;
+    int32_t* bits = choice.biases;
     for (const auto& [token, value] : o.logit_bias) {
         *to++ = token;
-        *bias++ = value;
+        *bits++ = std::bit_cast<int32_t>(value);
     }
     return choice;
 }

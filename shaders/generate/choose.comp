@@ -232,7 +232,7 @@ void main() {
             const int id = o.ids[end + o.forced + k];
             if (id >= 0 && id < int(r.width)) {
                 ChangedScores score = ChangedScores(scores.address + uint64_t(uint(id)) * 4ul);
-                score.v[0] = score.v[0] + o.biases[k];
+                score.v[0] = score.v[0] + intBitsToFloat(o.biases[k]);
             }
         }
         memoryBarrierBuffer();

@@ -37,7 +37,7 @@ HK_BUFFER(ChooseOptions) {
     HK_U32(forced);     // after these: the only tokens allowed as a row's last
     HK_U32(biased);     // after these: the tokens of `biases`
     HK_I32_ARRAY(ids, 128);
-    HK_F32_ARRAY(biases, 128); // added to the scores of these tokens
+    HK_I32_ARRAY(biases, 128); // the bits of floats that are added to the scores of these tokens
 };
 
 // A row whose tokens are chosen here.

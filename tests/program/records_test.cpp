@@ -91,7 +91,6 @@ bool add_struct(const char* family, const char* name) {
 #define HK_F32(name) static_assert(true)
 #define HK_U32_ARRAY(name, size) static_assert(true)
 #define HK_I32_ARRAY(name, size) static_assert(true)
-#define HK_F32_ARRAY(name, size) static_assert(true)
 #define HK_RECORD_HEAD static_assert(true)
 namespace shared {
 #include "../shaders/records.inc"

@@ -24,7 +24,6 @@
 #define HK_F32(name) float name = 0
 #define HK_U32_ARRAY(name, size) uint32_t name[size] = {}
 #define HK_I32_ARRAY(name, size) int32_t name[size] = {}
-#define HK_F32_ARRAY(name, size) float name[size] = {}
 #define HK_RECORD_HEAD                                                                                                 \
     uint32_t first_group = 0;                                                                                          \
     uint32_t end_group = 0
@@ -49,7 +48,6 @@ using namespace common; // the other headers use its constants
 #undef HK_F32
 #undef HK_U32_ARRAY
 #undef HK_I32_ARRAY
-#undef HK_F32_ARRAY
 #undef HK_RECORD_HEAD
 
 // Then the members of each struct.
@@ -72,7 +70,6 @@ using namespace common; // the other headers use its constants
 #define HK_F32(name) HK_MEMBER(name)
 #define HK_U32_ARRAY(name, size) HK_MEMBER(name)
 #define HK_I32_ARRAY(name, size) HK_MEMBER(name)
-#define HK_F32_ARRAY(name, size) HK_MEMBER(name)
 #define HK_RECORD_HEAD                                                                                                 \
     HK_U32(first_group);                                                                                               \
     HK_U32(end_group)
@@ -96,7 +93,6 @@ namespace hekla::program::kernels {
 #undef HK_F32
 #undef HK_U32_ARRAY
 #undef HK_I32_ARRAY
-#undef HK_F32_ARRAY
 #undef HK_RECORD_HEAD
 #undef HK_FAMILY
 #undef HK_FAMILY_END
