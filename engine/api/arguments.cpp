@@ -81,12 +81,21 @@ Status check_relations(const hk_predict_options& o) {
 
 Status check_relations(const hk_generate_options& o) {
     HK_TRY(check_slots("hk_generate_options", o));
+    for (uint64_t i = 0; i < o.stop_text_count; ++i)
+        if (o.stop_texts[i].size == 0)
+            return invalid_argument(
+                fmt::format("hk_generate_options.stop_texts[{}] is empty, expected a text that ends a row's text", i));
     return Members("hk_generate_options")
         .expect(o.prompt_adapters == nullptr || o.adapter_count > 0, "prompt_adapters",
                 "is not null, but there are no adapters: set adapters, or set it to null")
         .expect(o.reference == 0 || o.weights == 0, "weights",
                 fmt::format("is {}, expected 0: the float64 interpreter (reference) stores no weights in 16 bits",
                             o.weights))
+        .expect(o.token == nullptr || o.beams <= 1, "token",
+                fmt::format("is set, but beams is {}: beams are chosen as whole texts; leave one of them out", o.beams))
+        .expect(
+            o.stop_text_count == 0 || o.beams <= 1, "stop_texts",
+            fmt::format("is set, but beams is {}: beams are compared as whole texts; leave one of them out", o.beams))
         .expect(o.chat_template.size == 0 || o.prompt_count > 0, "prompt_count",
                 "is 0, expected 1 or more: with chat_template each prompt is a list of messages")
         .status();

@@ -63,6 +63,11 @@ void visit_fields(V& v, hk_generate_options& o) {
     v("adapter_targets", o.adapter_targets);
     v("chat_template", o.chat_template);
     v("chat_date", o.chat_date);
+    v("min_p", o.min_p);
+    v.list("stop_texts", o.stop_texts, o.stop_text_count);
+    v.list("logit_biases", o.logit_biases, o.logit_bias_count);
+    v("likeliest_tokens", o.likeliest_tokens);
+    v("published", o.published);
 }
 
 template<class V>
@@ -129,6 +134,7 @@ void visit_settings(V&& v, const hk_generate_options& o) {
     v("top_p", o.top_p);
     v("repetition_penalty", o.repetition_penalty);
     v("no_repeat_ngram_size", o.no_repeat_ngram_size);
+    v("min_p", o.min_p);
 }
 
 } // namespace hekla::api

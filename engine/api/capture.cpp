@@ -97,6 +97,7 @@ void Heard<hk_generate_options>::hear() {
         if (to.given_->text != nullptr) to.given_->text(to.given_->user, row, text);
     };
     pass_on<&hk_generate_options::stop>(options_, *given_);
+    pass_on<&hk_generate_options::token>(options_, *given_);
 }
 
 } // namespace hekla::api

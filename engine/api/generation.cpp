@@ -5,10 +5,14 @@
 #include "base/json.hpp"
 #include "generate/decoder_program.hpp"
 #include "generate/decoder_reference.hpp"
+#include "generate/settings.hpp"
+#include "generate/stop_texts.hpp"
+#include "generate/token_scores.hpp"
 #include "graph/shape.hpp"
 #include "infer/open/open_model.hpp"
 #include "infer/open/weights_folder.hpp"
 #include "infer/texts/chat.hpp"
+#include "infer/texts/logit_bias.hpp"
 #include "infer/texts/prompt_fields.hpp"
 #include "plugin/composition/model_names.hpp"
 #include "program/parameter_store.hpp"
@@ -16,6 +20,7 @@
 #include <algorithm>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <map>
 #include <nlohmann/json.hpp>
 
 namespace hekla::api {
@@ -42,13 +47,55 @@ Result<std::unique_ptr<Generation>> Generation::open(const CallEnvironment& envi
                                            environment.log));
     const infer::Model& m = g->model_;
     HK_ASSIGN(g->style_, infer::prompt_style(environment.registry, m));
+    HK_ASSIGN(g->logit_bias_, infer::parse_logit_biases(*m.tokenizer, texts(o.logit_biases, o.logit_bias_count)));
     if (m.runtime == nullptr) {
         HK_ASSIGN(g->decoder_, generate::make_reference_decoder(*m.composition, m.parameters));
     } else {
         HK_ASSIGN(g->decoder_, generate::make_program_decoder(*m.runtime, *m.store, *m.composition));
     }
     HK_TRY(g->open_chat());
+    HK_TRY(g->check_published());
     return g;
+}
+
+Status Generation::check_published() const {
+    if (options_.published == 0) return {};
+    const std::string& file = model_.generation.file;
+    if (!model_.generation.published)
+        return invalid_argument(
+            fmt::format("{}: has no {} whose settings could be used, expected one: choose how tokens "
+                        "are drawn with the other options",
+                        model_.path.string(), generate::kSettingsFile));
+    if (const std::vector<std::string> others = generate::unsupported_settings(model_.generation.values);
+        !others.empty())
+        environment_.log.warning(
+            fmt::format("{}: these settings are not supported, and not used: {}", file, fmt::join(others, ", ")));
+    return {};
+}
+
+void Generation::set_arguments(nlohmann::json& arguments) const {
+    const hk_generate_options& o = options_;
+    int32_t published = o.published;
+    bool sample = o.greedy == 0;
+    if ((published & HK_PUBLISHED_SAMPLING) != 0) {
+        const auto found = model_.generation.values.find("do_sample");
+        sample = found != model_.generation.values.end() && *found == true;
+    }
+    if (!sample) published &= HK_PUBLISHED_REPETITION_PENALTY; // the others are of the draw
+    const std::map<std::string_view, int32_t> bits{{"temperature", HK_PUBLISHED_TEMPERATURE},
+                                                   {"top_k", HK_PUBLISHED_TOP_K},
+                                                   {"top_p", HK_PUBLISHED_TOP_P},
+                                                   {"min_p", HK_PUBLISHED_MIN_P},
+                                                   {"repetition_penalty", HK_PUBLISHED_REPETITION_PENALTY}};
+    visit_settings(
+        [&](const char* name, const auto& value) {
+            const auto bit = bits.find(name);
+            if (bit == bits.end() || (published & bit->second) == 0) arguments[name] = value;
+        },
+        o);
+    arguments["do_sample"] = sample && o.beams <= 1;
+    arguments["num_beams"] = std::max<int64_t>(o.beams, 1);
+    arguments["num_return_sequences"] = 1;
 }
 
 Status Generation::open_chat() {
@@ -137,6 +184,25 @@ Result<generate::Request> Generation::request_of(const std::vector<std::string>&
     return request;
 }
 
+void Generation::tell_token(std::size_t row, std::span<const float> logits, int32_t token) const {
+    const text::Tokenizer& tokenizer = *model_.tokenizer;
+    const auto scores = generate::score_tokens(logits, token, static_cast<std::size_t>(options_.likeliest_tokens));
+    std::vector<std::string> texts;
+    for (const generate::TokenScore& score : scores) // a model may have more ids than its tokenizer
+        texts.push_back(score.token < tokenizer.vocabulary_size() ? tokenizer.text_of(score.token, false) : "");
+    std::vector<hk_token_score> likeliest;
+    for (std::size_t i = 1; i < scores.size(); ++i)
+        likeliest.push_back({view(texts[i]), scores[i].log_probability, scores[i].token});
+    hk_generated_token told{};
+    told.struct_size = sizeof told;
+    told.id = token;
+    told.text = view(texts[0]);
+    told.log_probability = scores[0].log_probability;
+    told.likeliest = likeliest.data();
+    told.likeliest_count = likeliest.size();
+    options_.token(options_.user, row, &told);
+}
+
 Result<generate::Output> Generation::write(const Round& round) {
     const hk_generate_options& o = options_;
     HK_ASSIGN(generate::Request request, request_of(round.prompts));
@@ -150,36 +216,46 @@ Result<generate::Output> Generation::write(const Round& round) {
             return std::optional(generate::FieldChange{adapter_fields(), std::move(*computed)});
         };
     nlohmann::json arguments = nlohmann::json::object();
-    visit_settings([&](const char* name, const auto& value) { arguments[name] = value; }, o);
-    arguments["do_sample"] = o.greedy == 0 && o.beams <= 1;
-    arguments["num_beams"] = std::max<int64_t>(o.beams, 1);
-    arguments["num_return_sequences"] = 1;
+    set_arguments(arguments);
     HK_ASSIGN(generate::Options options,
               generate::options_from(model_.generation.values, arguments,
                                      static_cast<int64_t>(request.prompts[0].size()), model_.generation.file));
     options.seed = o.seed;
+    options.logit_bias = logit_bias_;
     options.slide_context = o.slide_context != 0;
     const bool encodes = decoder_->encoder_decoder();
     generate::end_as(options, *model_.tokenizer, encodes);
     if (turn_end_) options.eos.push_back(*turn_end_);
+    for (const std::string& stop : stop_texts_) // special tokens are not part of the text
+        if (const auto id = model_.tokenizer->find(stop); id && model_.tokenizer->vocabulary().is_special(*id))
+            options.eos.push_back(*id);
     if (o.echo_prompt != 0 && !encodes && o.text != nullptr)
         for (std::size_t row = 0; row < round.prompts.size(); ++row) o.text(o.user, row, view(round.prompts[row]));
 
     std::vector<text::StreamDecoder> streams(request.prompts.size(), text::StreamDecoder(*model_.tokenizer, true));
     for (std::size_t row = 0; row < round.prompts.size() && !encodes; ++row) // the first generated word follows a word
         for (const int32_t id : request.prompts[row]) static_cast<void>(streams[row].push(id));
+    std::vector<generate::StopTexts> stops(streams.size(), generate::StopTexts(stop_texts_));
+    if (!stop_texts_.empty()) request.ended = [&](std::size_t row) { return stops[row].found(); };
+    if (o.token != nullptr)
+        request.chosen_from = [&](std::size_t row, std::span<const float> logits, int32_t token) {
+            tell_token(row, logits, token);
+        };
+    const bool writes = o.text != nullptr || !stop_texts_.empty();
+    const auto write_text = [&](std::size_t row, const std::string& piece) {
+        if (o.text != nullptr && !piece.empty()) o.text(o.user, row, view(piece));
+    };
     const auto on_token = [&](std::size_t row, int32_t token) {
-        if (o.text != nullptr && row < streams.size()) {
-            const std::string piece = streams[row].push(token);
-            if (!piece.empty()) o.text(o.user, row, view(piece));
-        }
+        if (writes) write_text(row, stops[row].push(streams[row].push(token)));
         if (round.token) round.token();
         return true;
     };
     const auto stop = [&] { return environment_.stop.stopped() || (o.stop != nullptr && o.stop(o.user) != 0); };
     HK_ASSIGN(generate::Output output, generate::generate(*decoder_, request, options, on_token, stop));
-    for (std::size_t row = 0; row < streams.size() && o.text != nullptr; ++row)
-        if (const std::string rest = streams[row].finish(); !rest.empty()) o.text(o.user, row, view(rest));
+    for (std::size_t row = 0; row < streams.size(); ++row) {
+        write_text(row, stops[row].push(streams[row].finish()));
+        write_text(row, stops[row].finish());
+    }
     return output;
 }
 

@@ -1,6 +1,7 @@
 // Generates texts with a model, once or several times.
 #pragma once
 
+#include "api/boundary.hpp"
 #include "api/call_environment.hpp"
 #include "generate/generator.hpp"
 #include "hekla/hekla.h"
@@ -11,7 +12,9 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -49,13 +52,20 @@ private:
     static Result<std::unique_ptr<Generation>>
     open(const CallEnvironment& environment, const hk_generate_options& options, const std::filesystem::path& model);
     Generation(const CallEnvironment& environment, const hk_generate_options& options)
-        : environment_(environment), options_(options) {}
+        : environment_(environment), options_(options),
+          stop_texts_(texts(options.stop_texts, options.stop_text_count)) {}
     Status open_chat();
     // Returns the ids of a prompt of messages.
     Result<std::vector<int32_t>> chat_prompt(const std::string& messages) const;
     Result<generate::Request> request_of(const std::vector<std::string>& prompts) const;
+    // Checks that the model's folder publishes settings, and logs those that are not supported.
+    Status check_published() const;
+    // Sets what hk_generate_options and the folder have of generate::options_from().
+    void set_arguments(nlohmann::json& arguments) const;
     Status read_adapters(infer::AdapterUses& uses);
     generate::Fields adapter_fields() const;
+    // Calls hk_generate_options.token.
+    void tell_token(std::size_t row, std::span<const float> logits, int32_t token) const;
 
     CallEnvironment environment_;
     hk_generate_options options_;
@@ -64,8 +74,10 @@ private:
     infer::PromptStyle style_;
     std::optional<text::ChatTemplate> chat_; // writes prompts, which are messages
     std::optional<int32_t> turn_end_;        // the token that ends an answer then
-    std::vector<double> adapter_scale_;      // of each prompt's adapter
-    std::vector<int64_t> adapter_of_;        // each prompt's number of an adapter, -1 for none; empty: not by prompt
+    std::vector<std::string> stop_texts_;
+    std::vector<generate::LogitBias> logit_bias_;
+    std::vector<double> adapter_scale_; // of each prompt's adapter
+    std::vector<int64_t> adapter_of_;   // each prompt's number of an adapter, -1 for none; empty: not by prompt
 };
 
 } // namespace hekla::api

@@ -22,6 +22,7 @@ GenerationSession::GenerationSession(const hk_generate_options& options)
     host.user = options.user;
     host.text = options.text;
     host.stop = options.stop;
+    host.token = options.token;
     callbacks_.replace(host);
 }
 
@@ -47,6 +48,10 @@ Status GenerationSession::work() {
         if (const auto capture = session.capture()) capture->text(session.handle(), row, text);
         session.tell<&hk_session_callbacks::text>(row, text);
     };
+    if (options.token != nullptr)
+        options.token = [](void* user, uint64_t row, const hk_generated_token* token) {
+            static_cast<GenerationSession*>(user)->tell<&hk_session_callbacks::token>(row, token);
+        };
     options.stop = [](void* user) -> int32_t {
         auto& session = *static_cast<GenerationSession*>(user);
         {

@@ -165,6 +165,11 @@ Status check(const hk_generate_options* given) {
         .text("adapter_targets", o.adapter_targets)
         .text("chat_template", o.chat_template)
         .text("chat_date", o.chat_date)
+        .real_between("min_p", o.min_p, 0.0, 1.0)
+        .texts("stop_texts", o.stop_texts, "stop_text_count", o.stop_text_count)
+        .texts("logit_biases", o.logit_biases, "logit_bias_count", o.logit_bias_count)
+        .between("likeliest_tokens", o.likeliest_tokens, 0, 1000)
+        .between("published", o.published, 0, 63)
         .status());
     return check_relations(o);
 }

@@ -347,6 +347,10 @@ private:
     }
 
     Status check_ids() const {
+        for (const auto& [token, value] : options_.logit_bias)
+            if (token < 0 || token >= decoder_.vocabulary())
+                return invalid_argument(fmt::format("logit_bias has the token {}; the model knows 0 to {}", token,
+                                                    decoder_.vocabulary() - 1));
         for (std::size_t row = 0; row < starts_.size(); ++row)
             for (const int32_t id : starts_[row])
                 if (id < 0 || id >= decoder_.vocabulary())
@@ -396,7 +400,8 @@ private:
         over_.assign(count, 0);
         tokens_.assign(count, 0);
         HK_TRY(choose(logits));
-        StepsAtOnce pace(request_.chosen_by ? 0 : decoder_.steps_at_once(options_));
+        const bool on_host = request_.chosen_by || request_.chosen_from;
+        StepsAtOnce pace(on_host ? 0 : decoder_.steps_at_once(options_));
         while (!output_.stopped && !std::ranges::all_of(over_, [](char o) { return o != 0; })) {
             output_.stopped = stop_.stopped();
             if (output_.stopped) break;
@@ -440,9 +445,10 @@ private:
         out.ids.push_back(token);
         ++out.made;
         ++output_.statistics.tokens;
-        over_[row] = static_cast<int64_t>(out.made) >= options_.max_new_tokens ||
-                     std::ranges::find(options_.eos, token) != options_.eos.end();
         output_.stopped = on_token_ && !on_token_(row, token);
+        over_[row] = static_cast<int64_t>(out.made) >= options_.max_new_tokens ||
+                     std::ranges::find(options_.eos, token) != options_.eos.end() ||
+                     (request_.ended && request_.ended(row));
         return !output_.stopped;
     }
 
@@ -450,13 +456,16 @@ private:
     Status choose(Logits& logits) {
         const Sampler sampler(options_);
         const std::size_t vocabulary = at(decoder_.vocabulary());
+        std::vector<float> given;
         for (std::size_t row = 0; row < over_.size(); ++row) {
             if (over_[row]) continue;
             const std::vector<int32_t>& ids = output_.rows[row].ids;
             const std::span<float> scores = std::span(logits).subspan(row * vocabulary, vocabulary);
             const std::size_t prompt = row / copies_;
+            if (request_.chosen_from) given.assign(scores.begin(), scores.end());
             sampler.process({ids, static_cast<int64_t>(starts_[prompt].size()), source(prompt)}, scores);
             HK_ASSIGN(const int32_t token, sampler.choose(options_.first_row + row, ids.size(), scores));
+            if (request_.chosen_from) request_.chosen_from(row, given, token);
             if (request_.chosen_by) request_.chosen_by(row, scores, token);
             if (!take(row, token)) return {};
         }

@@ -38,6 +38,10 @@ struct Request {
     // Called for every token that is drawn or chosen, without beams, with the scores that it was chosen by: after
     // temperature, -infinity for those that were excluded. The host chooses then. May be empty.
     std::function<void(std::size_t row, std::span<const float> scores, int32_t token)> chosen_by = {};
+    // The same, before `chosen_by`, with the scores that the model gave.
+    std::function<void(std::size_t row, std::span<const float> logits, int32_t token)> chosen_from = {};
+    // Called after OnToken, without beams: whether the row ends with the token. May be empty.
+    std::function<bool(std::size_t row)> ended = {};
     // Called before every step after the prompts, without beams: whether fields change. May be empty.
     std::function<Result<std::optional<FieldChange>>()> changed = {};
 };

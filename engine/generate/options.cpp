@@ -5,6 +5,8 @@
 #include <cmath>
 #include <fmt/format.h>
 #include <limits>
+#include <set>
+#include <span>
 
 namespace hekla::generate {
 namespace {
@@ -24,6 +26,23 @@ constexpr const char* kWithoutEffect[] = {"use_cache",
                                           "transformers_version",
                                           "_from_model_config",
                                           "bos_token_id"};
+
+// Settings of transformers' GenerationConfig that change how tokens are computed, not which.
+constexpr const char* kOfImplementation[] = {
+    "assistant_",         "cache_config",   "chat_format",        "compile_config",     "disable_compile",
+    "is_assistant",       "low_memory",     "max_matching_ngram", "max_window_size",    "num_assistant",
+    "prefill_chunk_size", "prompt_lookup_", "target_lookbehind",  "use_model_defaults", "continuous_batching"};
+
+// Returns whether a key without an option here changes nothing with this value.
+bool is_neutral(const std::string& key, const json& value) {
+    if (std::ranges::any_of(kOfImplementation, [&](const char* prefix) { return key.starts_with(prefix); }))
+        return true;
+    constexpr const char* kOffAtOne[] = {"typical_p", "encoder_repetition_penalty", "guidance_scale",
+                                         "num_beam_groups"};
+    if (std::ranges::find(kOffAtOne, key) != std::end(kOffAtOne)) return value.is_null() || value == 1;
+    if (key.starts_with("_") || value.is_null() || value == false) return true;
+    return value.is_number() ? value == 0 : !value.is_boolean() && value.empty();
+}
 
 // Reads a token id, or a list of them; null is an empty list. Returns whether the key is given.
 bool read_ids(StrictTable& in, const char* key, std::vector<int32_t>& into) {
@@ -99,6 +118,19 @@ struct Reading {
     }
 };
 
+Status check(std::span<const LogitBias> biases) {
+    std::set<int32_t> tokens;
+    for (const auto& [token, value] : biases) {
+        if (!(value < std::numeric_limits<float>::infinity()))
+            return invalid_argument(fmt::format(
+                "logit_bias of token {} is {}, expected a finite number, or -inf to forbid the token", token, value));
+        if (!tokens.insert(token).second)
+            return invalid_argument(
+                fmt::format("logit_bias has token {} twice, expected one number for a token", token));
+    }
+    return {};
+}
+
 } // namespace
 
 Status check(const Options& o) {
@@ -115,6 +147,7 @@ Status check(const Options& o) {
         },
         o);
     HK_TRY(status);
+    HK_TRY(check(o.logit_bias));
     if (!(o.repetition_penalty > 0.0) || !std::isfinite(o.repetition_penalty))
         return invalid_argument(
             fmt::format("repetition_penalty is {}, expected above 0 (1: off)", o.repetition_penalty));
@@ -123,6 +156,8 @@ Status check(const Options& o) {
             fmt::format("temperature is {}, expected above 0; for greedy decoding turn sampling off", o.temperature));
     if (!(o.top_p > 0.0 && o.top_p <= 1.0))
         return invalid_argument(fmt::format("top_p is {}, expected above 0 and at most 1 (1: off)", o.top_p));
+    if (!(o.min_p >= 0.0 && o.min_p <= 1.0))
+        return invalid_argument(fmt::format("min_p is {}, expected 0 to 1 (0: off)", o.min_p));
     if (!std::isfinite(o.length_penalty))
         return invalid_argument(fmt::format("length_penalty is {}, expected a finite number", o.length_penalty));
     if (o.beams > 1 && o.sample)
@@ -167,6 +202,19 @@ Result<Options> options_from(const json& config, const json& arguments, int64_t 
     if (status.ok()) return o;
     const bool is_of_folder = !file.empty() && status.message() == folder.message(); // no argument took its place
     return is_of_folder ? status.with_context(file) : status;
+}
+
+std::vector<std::string> unsupported_settings(const json& config) {
+    std::vector<std::string> all;
+    if (!config.is_object()) return all;
+    Reading reading;
+    TableReading errors;
+    StrictTable in(config, errors);
+    reading.read(in);
+    for (const std::string& key : in.unread())
+        if (const json& value = config.at(key); !is_neutral(key, value))
+            all.push_back(fmt::format("{} = {}", key, shown_value(value)));
+    return all;
 }
 
 void end_as(Options& options, const text::Tokenizer& tokenizer, bool encoder_decoder) {

@@ -20,6 +20,13 @@ enum class EarlyStopping : uint8_t {
     never,     // "never": like heuristic, but scored at the greatest length if that is better
 };
 
+// A number that is added to the logit of a token.
+struct LogitBias {
+    int32_t token = 0;
+    float value = 0.0f; // finite, or -infinity, which forbids the token
+    bool operator==(const LogitBias&) const = default;
+};
+
 struct Options {
     int64_t max_new_tokens = 20; // at least 1
     // A row that fills the model's context restarts from its last half and continues. false, or with beams or an
@@ -33,6 +40,7 @@ struct Options {
     std::optional<int32_t> forced_bos;        // the token after a prompt of one token
     std::vector<int32_t> forced_eos;          // the only tokens allowed at the greatest length
     std::vector<int32_t> suppress;            // forbidden tokens
+    std::vector<LogitBias> logit_bias;        // before everything else; each token at most once
     double repetition_penalty = 1.0;          // above 1 makes earlier tokens less likely (Keskar et al. 2019)
     int64_t no_repeat_ngram_size = 0;         // 0: off
     int64_t encoder_no_repeat_ngram_size = 0; // forbids n-grams of the source
@@ -40,6 +48,7 @@ struct Options {
     double temperature = 1.0;                 // above 0
     int64_t top_k = 0;                        // 0: all
     double top_p = 1.0;                       // above 0 (Holtzman et al. 2020)
+    double min_p = 0.0;                       // 0 (off) to 1, relative to the most likely token (Nguyen et al. 2024)
     uint64_t seed = 0;
     uint64_t first_row = 0; // the number of the first row in draws, which depend on (seed, number, position)
     int64_t beams = 1;
@@ -63,6 +72,7 @@ void visit_numbers(V&& visit, O& o) {
     visit("repetition_penalty", o.repetition_penalty);
     visit("temperature", o.temperature);
     visit("top_p", o.top_p);
+    visit("min_p", o.min_p);
     visit("length_penalty", o.length_penalty);
 }
 
@@ -75,6 +85,10 @@ Status check(const Options& options);
 // settings; empty: they do not name it.
 Result<Options> options_from(const nlohmann::json& config, const nlohmann::json& arguments, int64_t prompt_length,
                              const std::string& file = {});
+
+// Returns the keys of a folder's generation_config.json that are not options here and would change the result, as
+// "KEY = VALUE": those that have their neutral value, and those of other programs' implementation, are not among them.
+std::vector<std::string> unsupported_settings(const nlohmann::json& config);
 
 // Sets the end token if the configuration has none: the tokenizer's, or the end of a target in an encoder-decoder.
 // Removes ids that the tokenizer does not have (a default of another model).

@@ -95,6 +95,8 @@ void Sampler::process(const Row& row, std::span<float> scores) const {
     const Options& o = options_;
     const auto length = static_cast<int64_t>(row.ids.size());
     const int64_t made = length - row.prompt_length;
+    for (const auto& [token, value] : o.logit_bias)
+        if (float* score = find(scores, token)) *score += value;
     if (o.repetition_penalty != 1.0) {
         std::vector<int32_t> seen(row.ids.begin(), row.ids.end());
         std::ranges::sort(seen);
@@ -138,6 +140,7 @@ void Sampler::warp(std::span<float> scores) const {
         });
         drop_below(scores, *least);
     }
+    if (o.min_p > 0.0) drop_below(scores, highest(scores).score - kept_range(o.min_p));
 }
 
 Result<int32_t> Sampler::choose(uint64_t row, uint64_t position, std::span<float> scores) const {
@@ -166,8 +169,8 @@ Status choice_error(int32_t token, uint64_t row, uint64_t position) {
                                                "numbers; the weights are damaged or overflow",
                                                row, position));
     return failed_precondition(
-        fmt::format("row {}: every token at position {} is forbidden; loosen no_repeat_ngram_size, suppress_tokens or "
-                    "min_new_tokens",
+        fmt::format("row {}: every token at position {} is forbidden; loosen no_repeat_ngram_size, suppress_tokens, "
+                    "min_new_tokens or logit biases of -inf",
                     row, position));
 }
 
@@ -185,6 +188,11 @@ uint32_t share_of(float below) {
 
 uint32_t dropped_share(double top_p) {
     return static_cast<uint32_t>(std::clamp((1.0 - top_p) * 0x1p32, 0.0, 0x1p32 - 1.0));
+}
+
+float kept_range(double min_p) {
+    return min_p > 0.0 ? static_cast<float>(std::min<double>(-std::log(min_p), kernels::kWholeRange))
+                       : kernels::kWholeRange;
 }
 
 uint64_t draw_bits(uint64_t seed, uint64_t row, uint64_t position) {

@@ -1,6 +1,6 @@
-// Chooses a token by scores: penalties and forbidden tokens, temperature, top-k, top-p, and the draw, in the order of
-// transformers' processors, so that equal logits give equal tokens. Probabilities are integers (share_of), so that the
-// kernel generate/choose draws the same tokens on any device.
+// Chooses a token by scores: biases, penalties and forbidden tokens, temperature, top-k, top-p, min-p, and the draw, in
+// the order of transformers' processors, so that equal logits give equal tokens. Probabilities are integers (share_of),
+// so that the kernel generate/choose draws the same tokens on any device.
 #pragma once
 
 #include "generate/options.hpp"
@@ -20,8 +20,8 @@ public:
         std::span<const int32_t> source; // of an encoder-decoder
     };
 
-    // Changes scores [vocabulary] in place (logits, or log probabilities of beams): repetition penalty, n-grams, the
-    // minimum length, forced and suppressed tokens. Forbidden is -infinity.
+    // Changes scores [vocabulary] in place (logits, or log probabilities of beams): biases, repetition penalty,
+    // n-grams, the minimum length, forced and suppressed tokens. Forbidden is -infinity.
     void process(const Row& row, std::span<float> scores) const;
 
     // Returns the token after `row`: greedy, or drawn from the tokens that temperature, top-k and top-p leave in
@@ -29,8 +29,8 @@ public:
     // that are NaN, or no token left.
     Result<int32_t> choose(uint64_t row, uint64_t position, std::span<float> scores) const;
 
-    // Applies temperature, top-k and top-p (both keep all tokens as likely as the last that they keep): a token that
-    // must not be drawn gets -infinity.
+    // Applies temperature, top-k, top-p and min-p (all keep the tokens that are as likely as the last that they keep):
+    // a token that must not be drawn gets -infinity.
     void warp(std::span<float> scores) const;
 
 private:
@@ -49,5 +49,8 @@ uint64_t draw_bits(uint64_t seed, uint64_t row, uint64_t position);
 
 // Returns 1 - top_p in 2^-32: the part of all shares that is dropped.
 uint32_t dropped_share(double top_p);
+
+// Returns how far below the highest score min_p still keeps a token; kWholeRange or less.
+float kept_range(double min_p);
 
 } // namespace hekla::generate

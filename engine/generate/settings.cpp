@@ -17,7 +17,7 @@ Result<FolderSettings> settings_of(const std::filesystem::path& folder, const js
     for (const char* const token : {"bos_token_id", "eos_token_id", "pad_token_id", "decoder_start_token_id"})
         if (const auto found = config.find(token); found != config.end() && !settings.contains(token))
             settings[token] = *found;
-    return FolderSettings{std::move(settings), file.string()};
+    return FolderSettings{std::move(settings), file.string(), true};
 }
 
 std::string settings_file(const json& config) {

@@ -16,6 +16,7 @@ inline constexpr std::string_view kSettingsFile = "generation_config.json";
 struct FolderSettings {
     nlohmann::json values;
     std::string file;
+    bool published = false; // `values` are of generation_config.json
 };
 
 // Returns them as the reference reads them: generation_config.json with the special tokens of config.json that it does

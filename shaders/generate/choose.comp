@@ -1,7 +1,7 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
 // The next token of each row from its scores, as generate::Sampler chooses it, to the bit: greedy, or drawn after
-// temperature, top-k and top-p. Writes it where the next replay reads its token, so that several follow each other
+// temperature, top-k, top-p and min-p. Writes it where the next replay reads its token, so that several follow each other
 // without the host. A workgroup of SUBGROUPS subgroups per row.
 #include "common.glsl"
 #include "lanes.glsl"
@@ -205,6 +205,8 @@ uint draw(ChooseScores scores, float top, uint row, uint position, ChooseOptions
         const uvec2 dropped = part_of(total_of(scores, shares), uvec2(0u, o.dropped_share));
         shares.least = find_key(kFindByShare, 32, dropped, scores, shares);
     }
+    precise float lowest = top - o.kept_range;
+    shares.least = max(shares.least, order_of(lowest));
     const uvec2 number = add64(uvec2(o.first_row_low, o.first_row_high), uvec2(row, 0u));
     const uvec4 words = philox(uvec4(position, 0u, number.x, number.y), uvec2(o.seed_low, o.seed_high));
     const uvec2 wanted = part_of(total_of(scores, shares), words.yx);
@@ -222,12 +224,25 @@ void main() {
     const uint lane = gl_SubgroupID * S + gl_SubgroupInvocationID;
     const uint lanes = S * SUBGROUPS;
 
-    // Forbidden tokens.
     const bool forces = state.left == 1 && o.forced > 0;
     const uint first = state.required > 0 || forces ? 0 : o.ends; // end tokens, then suppressed ones
     const uint end = o.ends + o.suppressed;
-    scores.changed = forces || first < end;
-    if (scores.changed) {
+    if (o.biased > 0) {
+        for (uint k = lane; k < o.biased; k += lanes) {
+            const int id = o.ids[end + o.forced + k];
+            if (id >= 0 && id < int(r.width)) {
+                ChangedScores score = ChangedScores(scores.address + uint64_t(uint(id)) * 4ul);
+                score.v[0] = score.v[0] + intBitsToFloat(o.biases[k]);
+            }
+        }
+        memoryBarrierBuffer();
+        barrier();
+    }
+
+    // Forbidden tokens.
+    const bool forbids = forces || first < end;
+    scores.changed = forbids || o.biased > 0;
+    if (forbids) {
         if (forces) {
             for (uint i = lane; i < r.width; i += lanes) {
                 bool allowed = false;

@@ -18,6 +18,7 @@ HK_CONSTANT(kShare5, 2856024u);
 HK_CONSTANT(kShare6, 319744u);
 HK_CONSTANT(kShare7, 24275u);
 HK_F32_CONSTANT(kHalvings, 1.44269504f); // per unit of a score
+HK_F32_CONSTANT(kWholeRange, 64.0f);     // of scores: a token that is further below the highest has a share of 0
 
 // Like generate::Options.
 HK_BUFFER(ChooseOptions) {
@@ -26,6 +27,7 @@ HK_BUFFER(ChooseOptions) {
     HK_F32(inverse_temperature);
     HK_U32(top_k);         // 0: all
     HK_U32(dropped_share); // 1 - top_p, in 2^-32; 0: none
+    HK_F32(kept_range);    // of scores below the highest: -log(min_p), at most kWholeRange, which is without min_p
     HK_U32(seed_low);
     HK_U32(seed_high);
     HK_U32(first_row_low); // added to the number of a row in draws
@@ -33,7 +35,9 @@ HK_BUFFER(ChooseOptions) {
     HK_U32(ends); // number of end tokens, the first in `ids`
     HK_U32(suppressed); // after them
     HK_U32(forced);     // after these: the only tokens allowed as a row's last
+    HK_U32(biased);     // after these: the tokens of `biases`
     HK_I32_ARRAY(ids, 128);
+    HK_I32_ARRAY(biases, 128); // the bits of floats that are added to the scores of these tokens
 };
 
 // A row whose tokens are chosen here.
@@ -46,7 +50,7 @@ HK_BUFFER(ChooseRow) {
 
 HK_RECORD(ChooseRecord) {
     HK_RECORD_HEAD;
-    HK_UPDATES(logits); // [rows, stride]; forbidden tokens get -infinity
+    HK_UPDATES(logits); // [rows, stride]; gets the biases, and -infinity for forbidden tokens
     HK_READS(options);  // ChooseOptions
     HK_UPDATES(rows);   // ChooseRow [rows]
     HK_WRITES(tokens);  // [rows], read by the next replay, as are:

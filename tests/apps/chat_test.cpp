@@ -88,6 +88,46 @@ TEST_CASE("chat: a model learns to answer, ends its turn, and keeps its template
     place.write("more.json",
                 json{message("user", "sun"), message("assistant", "a sun"), message("user", "bye")}.dump(1));
     CHECK(succeed(place.run({"generate", "run", "--chat", "--greedy", "--messages", "more.json"})).out == "bye bye\n");
+    // Options of how the answer is written, and where it ends.
+    const auto answer = [&](const Arguments& more) { return succeed(place.run(joined(ask, more))).out; };
+    CHECK(answer({"--stop", "zz", "--stop", "oo"}) == "a m\n");
+    CHECK(answer({"--stop", "<|im_end|>"}) == "a moon\n");
+    CHECK(answer({"--logit-bias", "m=-inf"}).find('m') == std::string::npos);
+    CHECK(has(place.run(joined(ask, {"--logit-bias", "moon=1"})).err, "logit bias 'moon=1': the text is 4 tokens"));
+    CHECK(has(place.run(joined(ask, {"--min-p", "2"})).err, "hk_generate_options.min_p is 2, expected 0 to 1"));
+    CHECK(has(place.run(joined(ask, {"--stop", "a", "--beams", "2"})).err, "stop_texts is set, but beams is 2"));
+    CHECK(place.run(joined(ask, {"--log-probabilities", "2"})).status == 2); // it needs --json
+    const json listed = json::parse(answer({"--json", "--log-probabilities", "2"}))["rows"][0];
+    CHECK(listed["text"] == "a moon");
+    REQUIRE(listed["tokens"].size() == 7); // with the end token
+    std::string joined_texts;
+    for (const json& token : listed["tokens"]) {
+        if (token["text"].get<std::string>().size() == 1) joined_texts += token["text"].get<std::string>();
+        REQUIRE(token["likeliest"].size() == 2);
+        CHECK(token["likeliest"][0]["id"] == token["id"]);
+        CHECK(token["likeliest"][0]["log_probability"] == token["log_probability"]);
+        CHECK(token["log_probability"] < 0.0);
+        CHECK(token["likeliest"][1]["log_probability"] < token["log_probability"]);
+    }
+    CHECK(joined_texts == "a moon");
+    // As the folder has it: greedy without do_sample, and what is not supported is named.
+    const std::string settings = place.read("run/generation_config.json");
+    json published = json::parse(settings);
+    published["typical_p"] = 0.9;
+    published["temperature"] = 0.5;
+    place.write("run/generation_config.json", published.dump());
+    const Arguments plain{"generate", "run", "--chat", "--as-published", "--prompt", "moon"};
+    const Ran greedy = succeed(place.run(plain));
+    CHECK(greedy.out == "a moon\n");
+    CHECK(has(greedy.err, "generation_config.json: these settings are not supported, and not used: typical_p = 0.9"));
+    published["do_sample"] = true;
+    published["top_k"] = 1;
+    published["temperature"] = 50.0;
+    place.write("run/generation_config.json", published.dump());
+    CHECK(succeed(place.run(plain)).out == "a moon\n");
+    CHECK(succeed(place.run(joined(plain, {"--top-k", "0"}))).out != "a moon\n"); // what is given wins
+    CHECK(succeed(place.run(joined(plain, {"--greedy", "--top-k", "0"}))).out == "a moon\n");
+    place.write("run/generation_config.json", settings);
     // The folder alone is enough for a second training, and for an exported file.
     place.write("second.toml",
                 "[model]\nfrom = \"run\"\n[objective]\nid = \"chat\"\n[head]\nid = \"lm\"\n[data]\ntrain = "

@@ -218,6 +218,8 @@ const std::set<std::string> kOutputs{"hk_device_requirement.reserved",
                                      "hk_train_step.tap_count",
                                      "hk_tap.struct_size",
                                      "hk_tap.reserved",
+                                     "hk_generated_token.struct_size",
+                                     "hk_generated_token.likeliest_count",
                                      "hk_train_evaluation.struct_size",
                                      "hk_train_evaluation.score_count"};
 
@@ -390,6 +392,8 @@ TEST_CASE("invalid members are rejected: generations") {
     HK_REFUSES(generate, temperature, 0.0, "is 0, expected above 0; set greedy");
     HK_REFUSES(generate, temperature, kNan, "is nan, expected above 0");
     HK_REFUSES(generate, top_p, 1.5, "is 1.5, expected above 0 and at most 1");
+    HK_REFUSES(generate, min_p, -0.5, "is -0.5, expected 0 to 1");
+    HK_REFUSES(generate, min_p, kNan, "is nan, expected 0 to 1");
     HK_REFUSES(generate, repetition_penalty, -1.0, "is -1, expected above 0");
     HK_REFUSES(generate, no_repeat_ngram_size, -1, "is -1, expected 0 or more");
     HK_REFUSES(generate, weights, 3, "is 3, expected 0 to 2");
@@ -397,6 +401,25 @@ TEST_CASE("invalid members are rejected: generations") {
     HK_REFUSES_TEXT(generate, chat_date);
     refuses<hk_generate_options>(generate, "prompt_count", "is 0, expected 1 or more: with chat_template",
                                  [&](auto& o) { o.chat_template = one; });
+    HK_REFUSES_TEXTS(generate, stop_texts, stop_text_count);
+    const hk_string stops[] = {one, {"", 0}};
+    refuses<hk_generate_options>(generate, "stop_texts[1]", "is empty, expected a text that ends a row's text",
+                                 [&](auto& o) {
+                                     o.stop_texts = stops;
+                                     o.stop_text_count = 2;
+                                 });
+    refuses<hk_generate_options>(generate, "stop_texts", "is set, but beams is 3", [&](auto& o) {
+        o.stop_texts = stops;
+        o.stop_text_count = 1;
+        o.beams = 3;
+    });
+    HK_REFUSES_TEXTS(generate, logit_biases, logit_bias_count);
+    HK_REFUSES(generate, published, 64, "is 64, expected 0 to 63");
+    HK_REFUSES(generate, likeliest_tokens, -1, "is -1, expected 0 to 1000");
+    refuses<hk_generate_options>(generate, "token", "is set, but beams is 2", [](auto& o) {
+        o.token = [](void*, uint64_t, const hk_generated_token*) {};
+        o.beams = 2;
+    });
     HK_REFUSES_TEXTS(generate, adapters, adapter_count);
     refuses<hk_generate_options>(generate, "prompt_adapters", "is not null, but there are no adapters", [&](auto& o) {
         o.prompts = o.prompt_adapters = &one;

@@ -223,6 +223,7 @@ void generate() {
     if (one_in(6)) options.beams = length();
     if (one_in(6)) options.temperature = real();
     if (one_in(6)) options.top_p = real();
+    if (one_in(6)) options.min_p = real();
     if (one_in(6)) options.top_k = integer();
     if (one_in(6)) options.repetition_penalty = real();
     if (one_in(6)) options.no_repeat_ngram_size = integer();

@@ -166,6 +166,28 @@ std::vector<Options> cases(int64_t width) {
         o.temperature = 2.5;
     });
     add([&](Options& o) {
+        o.logit_bias = {{static_cast<int32_t>(width - 1), 7.5f}, {0, kForbidden}, {static_cast<int32_t>(width), 1.0f}};
+        o.temperature = 1.5;
+    });
+    add([&](Options& o) {
+        o.sample = false;
+        for (int32_t i = 0; i < std::min<int64_t>(width - 1, 124); ++i)
+            o.logit_bias.push_back({static_cast<int32_t>(width) - 1 - i, static_cast<float>(i % 7) - 2.25f});
+        o.eos = {static_cast<int32_t>(width / 2)};
+        o.suppress = {static_cast<int32_t>(width - 1)};
+        o.min_new_tokens = 5;
+        o.forced_eos = {0};
+        o.max_new_tokens = 6;
+    });
+    add([](Options& o) { o.min_p = 0.05; });
+    add([](Options& o) { o.min_p = 1.0; });
+    add([](Options& o) {
+        o.min_p = 0.01;
+        o.top_p = 0.95;
+        o.top_k = 40;
+        o.temperature = 1.7;
+    });
+    add([&](Options& o) {
         o.eos = {static_cast<int32_t>(width / 2), static_cast<int32_t>(width - 1)};
         o.suppress = {0, static_cast<int32_t>(width + 7)};
         o.min_new_tokens = 5;
@@ -191,7 +213,9 @@ void compare_with_sampler(Bench& bench, std::span<const int64_t> widths) {
             CAPTURE(options.temperature);
             CAPTURE(options.top_k);
             CAPTURE(options.top_p);
+            CAPTURE(options.min_p);
             CAPTURE(options.suppress.size());
+            CAPTURE(options.logit_bias.size());
             const std::vector<float> scores = random_scores(kRows, width, random);
             std::vector<RowText> states;
             std::vector<kernels::ChooseRow> rows;
@@ -275,5 +299,9 @@ TEST_CASE("choice of tokens on the device: options that need a row's text are th
     CHECK(!device_choice(options));
     options = {};
     options.suppress.assign(kernels::kListedIds + 1, 0);
+    CHECK(!device_choice(options));
+    options.suppress.pop_back();
+    CHECK(device_choice(options).has_value());
+    options.logit_bias = {{1, 0.5f}};
     CHECK(!device_choice(options));
 }

@@ -11,6 +11,7 @@
 #include "models.hpp"
 
 #include <algorithm>
+#include <limits>
 
 using namespace hekla;
 using namespace hekla::generate;
@@ -279,7 +280,7 @@ TEST_CASE("decoder: tokens that the device chooses are those that the host would
         REQUIRE_MESSAGE(decoder.ok(), decoder.message());
         HostChooses host(*decoder.value());
         for (const bool slides : {false, true})
-            for (const double top_p : {1.0, 0.8}) {
+            for (const double top_p : {1.0, 0.8, 0.7}) {
                 CAPTURE(slides);
                 CAPTURE(top_p);
                 Options options;
@@ -293,10 +294,21 @@ TEST_CASE("decoder: tokens that the device chooses are those that the host would
                 options.min_new_tokens = 6;
                 options.eos = {3};
                 if (model.encodes) options.decoder_start = 1;
-                const Request request{{{4, 5, 6}, {7}, {2, 3, 4, 5, 6, 7, 8}}, {}};
-                const auto own = generate::generate(*decoder.value(), request, options);
+                Request request{{{4, 5, 6}, {7}, {2, 3, 4, 5, 6, 7, 8}}, {}};
+                Ids newest(6);
+                if (top_p == 0.7) { // with biases, min_p, and rows that the caller ends
+                    options.logit_bias = {{3, -0.5f}, {5, -std::numeric_limits<float>::infinity()}, {6, 0.75f}};
+                    options.min_p = 0.05;
+                    options.temperature = 1.4;
+                    request.ended = [&](std::size_t row) { return newest[row] == 7; };
+                }
+                const OnToken on_token = [&](std::size_t row, int32_t token) {
+                    newest[row] = token;
+                    return true;
+                };
+                const auto own = generate::generate(*decoder.value(), request, options, on_token);
                 REQUIRE_MESSAGE(own.ok(), own.message());
-                const auto expected = generate::generate(host, request, options);
+                const auto expected = generate::generate(host, request, options, on_token);
                 REQUIRE_MESSAGE(expected.ok(), expected.message());
                 REQUIRE(own->rows.size() == (options.sample ? 6 : 3));
                 CHECK(own->statistics.tokens == expected->statistics.tokens);

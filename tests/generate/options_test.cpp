@@ -2,6 +2,9 @@
 
 #include <doctest/doctest.h>
 
+#include <cmath>
+#include <limits>
+
 using namespace hekla;
 using namespace hekla::generate;
 using nlohmann::json;
@@ -37,6 +40,8 @@ TEST_CASE("options: unknown keys, wrong types and values out of range are named"
     refused({{"penalty_alpha", 0.6}}, "penalty_alpha");
     refused({{"top_k", "many"}}, "top_k");
     refused({{"top_p", 0.0}}, "top_p");
+    refused({{"min_p", 1.5}}, "min_p is 1.5, expected 0 to 1 (0: off)");
+    refused({{"min_p", -0.1}}, "min_p");
     refused({{"temperature", 0.0}}, "temperature");
     refused({{"max_new_tokens", 0}}, "max_new_tokens");
     refused({{"max_new_tokens", INT64_MAX}}, "max_new_tokens is 9223372036854775807, expected 1 to 2147483647");
@@ -46,6 +51,38 @@ TEST_CASE("options: unknown keys, wrong types and values out of range are named"
     refused({{"num_beams", 2}, {"do_sample", true}}, "beams");
     refused({{"repetition_penalty", -1.0}}, "repetition_penalty");
     refused({{"early_stopping", 3}}, "early_stopping");
+}
+
+TEST_CASE("options: settings that are not options here are named unless they are neutral") {
+    CHECK(unsupported_settings({{"do_sample", true},
+                                {"temperature", 0.6},
+                                {"min_p", 0.1},
+                                {"eos_token_id", json::array({1, 2})},
+                                {"transformers_version", "5.12.1"},
+                                {"_from_model_config", true},
+                                {"typical_p", 1.0},
+                                {"guidance_scale", nullptr},
+                                {"epsilon_cutoff", 0.0},
+                                {"bad_words_ids", json::array()},
+                                {"remove_invalid_values", false},
+                                {"num_assistant_tokens", 20},
+                                {"assistant_confidence_threshold", 0.4}})
+              .empty());
+    CHECK(unsupported_settings({{"typical_p", 0.9}, {"stop_strings", json::array({"END"})}, {"top_h", 0.4}}) ==
+          std::vector<std::string>{"stop_strings = [\"END\"]", "top_h = 0.4", "typical_p = 0.9"});
+    CHECK(unsupported_settings(nullptr).empty());
+}
+
+TEST_CASE("options: biases are finite or forbid their token, which has one") {
+    Options o;
+    o.logit_bias = {{3, -std::numeric_limits<float>::infinity()}, {4, -2.5f}};
+    CHECK(check(o).ok());
+    o.logit_bias.push_back({3, 1.0f});
+    CHECK(check(o).message() == "logit_bias has token 3 twice, expected one number for a token");
+    o.logit_bias = {{5, std::numeric_limits<float>::infinity()}};
+    CHECK(check(o).message() == "logit_bias of token 5 is inf, expected a finite number, or -inf to forbid the token");
+    o.logit_bias = {{5, std::nanf("")}};
+    CHECK(!check(o).ok());
 }
 
 TEST_CASE("options: what is wrong in a folder's file is reported with the file, unless an argument takes its place") {

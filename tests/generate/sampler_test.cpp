@@ -27,6 +27,21 @@ TEST_CASE("sampler: repetition penalty divides positive scores and multiplies ne
     CHECK(processed(o, {0, 2, 2, 0}, 1, {3, 1, -3, 1}) == std::vector<float>{1.5f, 1, -6, 1});
 }
 
+TEST_CASE("sampler: biases are added before everything else") {
+    Options o;
+    o.logit_bias = {{1, 2.5f}, {2, kNever}, {3, -1.0f}, {9, 1.0f}};
+    CHECK(processed(o, {0}, 1, {1, 1, 1, 1}) == std::vector<float>{1, 3.5f, kNever, 0});
+    o.repetition_penalty = 2.0;
+    CHECK(processed(o, {1, 3}, 1, {1, 1, 1, 0}) == std::vector<float>{1, 1.75f, kNever, -2});
+    o.suppress = {1};
+    CHECK(processed(o, {0}, 1, {1, 1, 1, 1}) == std::vector<float>{0.5f, kNever, kNever, 0});
+    o = {};
+    o.logit_bias = {{0, 5.0f}};
+    o.max_new_tokens = 1;
+    o.forced_eos = {1};
+    CHECK(processed(o, {0}, 1, {1, 1}) == std::vector<float>{kNever, 0});
+}
+
 TEST_CASE("sampler: no n-gram is repeated") {
     Options o;
     o.no_repeat_ngram_size = 2;
@@ -83,6 +98,40 @@ TEST_CASE("sampler: temperature, top-k with ties, top-p with the token that exce
     CHECK(left(0.6) == 2);
     CHECK(left(0.8) == 3);
     CHECK(left(1.0) == 4);
+}
+
+TEST_CASE("sampler: min-p keeps tokens relative to the most likely one, after temperature and the other two") {
+    Options o;
+    o.sample = true;
+    const auto kept = [&](std::vector<double> p) {
+        std::vector<float> scores;
+        for (const double x : p) scores.push_back(static_cast<float>(std::log(x)));
+        Sampler(o).warp(scores);
+        Ids ids;
+        for (std::size_t i = 0; i < scores.size(); ++i)
+            if (scores[i] != kNever) ids.push_back(static_cast<int32_t>(i));
+        return ids;
+    };
+    const std::vector<double> p{0.1, 0.5, 0.15, 0.2, 0.05};
+    CHECK(kept(p) == Ids{0, 1, 2, 3, 4});
+    o.min_p = 0.25;
+    CHECK(kept(p) == Ids{1, 2, 3});
+    o.min_p = 0.35;
+    CHECK(kept(p) == Ids{1, 3});
+    o.min_p = 1.0;
+    CHECK(kept(p) == Ids{1});
+    CHECK(kept({0.3, 0.1, 0.3, 0.3}) == Ids{0, 2, 3}); // as likely as the most likely one
+    o.min_p = 0.35;
+    o.temperature = 2.0; // the ratios are square roots
+    CHECK(kept(p) == Ids{0, 1, 2, 3});
+    o.top_k = 3;
+    CHECK(kept(p) == Ids{1, 2, 3});
+    o.top_p = 0.1;
+    CHECK(kept(p) == Ids{1});
+    o = {};
+    o.min_p = 1e-300;
+    CHECK(kept(p).size() == 5);
+    CHECK(kept_range(0.0) == kept_range(1e-300));
 }
 
 TEST_CASE("sampler: draws follow the probabilities, and depend only on seed, row and position") {

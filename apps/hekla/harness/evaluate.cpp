@@ -70,6 +70,7 @@ public:
             arguments["temperature"] = task_.temperature;
             arguments["top_k"] = task_.top_k;
             arguments["top_p"] = task_.top_p;
+            arguments["min_p"] = 0.0; // a task draws by its own options alone
         }
         HK_ASSIGN(generate::Options options,
                   generate::options_from(model_.generation.values, arguments, static_cast<int64_t>(prompts[0].size()),

@@ -106,7 +106,8 @@ private:
             created_ = true;
         }
         const std::vector<hk_string> adapters = host_strings(adapters_);
-        hk_generate_options options = a_.choice.chosen();
+        hk::Views views;
+        hk_generate_options options = a_.choice.chosen(views);
         options.model = text(a_.model);
         options.prompts = &text_of;
         options.prompt_count = 1;

@@ -29,13 +29,29 @@ struct GenerateArguments {
     hk_plan_options slots{};    // of the plan
     std::string targets;
     bool reference = false, json = false;
+    int32_t log_probabilities = -1; // most likely tokens to list with each token; -1: tokens are not listed
 };
 
 struct Texts {
     std::vector<std::string> rows;
-    bool stream = false;  // one prompt: text is printed as it is generated
-    bool printed = false; // something was printed
+    std::vector<nlohmann::json> tokens; // of each row, a list
+    bool stream = false;                // one prompt: text is printed as it is generated
+    bool printed = false;               // something was printed
 };
+
+nlohmann::json json_of(int32_t id, hk_string text, double log_probability) {
+    return {{"id", id}, {"text", view(text)}, {"log_probability", log_probability}};
+}
+
+// hk_generate_options.token.
+void HK_ABI take_token(void* user, uint64_t row, const hk_generated_token* token) {
+    nlohmann::json one = json_of(token->id, token->text, token->log_probability);
+    for (uint64_t i = 0; i < token->likeliest_count; ++i) {
+        const hk_token_score& score = token->likeliest[i];
+        one["likeliest"].push_back(json_of(score.id, score.text, score.log_probability));
+    }
+    static_cast<Texts*>(user)->tokens[static_cast<std::size_t>(row)].push_back(std::move(one));
+}
 
 // Plans instead of generating.
 int run_plan(const Globals& globals, const GenerateArguments& a) {
@@ -114,8 +130,10 @@ int run_generate(const Globals& globals, const GenerateArguments& a) {
                                  rows = host_strings(names);
     Texts texts;
     texts.rows.resize(std::max<std::size_t>(1, prompts.size()));
+    texts.tokens.resize(texts.rows.size(), nlohmann::json::array());
     texts.stream = prompts.size() <= 1 && !a.json;
-    hk_generate_options options = a.choice.chosen();
+    hk::Views views;
+    hk_generate_options options = a.choice.chosen(views);
     options.reference = a.reference ? 1 : 0;
     options.model = text(a.model);
     options.echo_prompt = a.json || a.chat ? 0 : 1;
@@ -127,6 +145,8 @@ int run_generate(const Globals& globals, const GenerateArguments& a) {
     options.adapter_count = adapters.size();
     options.prompt_adapters = rows.empty() ? nullptr : rows.data();
     options.user = &texts;
+    if (a.log_probabilities >= 0) options.token = take_token;
+    options.likeliest_tokens = std::max(a.log_probabilities, 0);
     options.text = [](void* user, uint64_t row, hk_string piece) {
         auto& into = *static_cast<Texts*>(user);
         into.rows[static_cast<std::size_t>(row)].append(piece.data, static_cast<std::size_t>(piece.size));
@@ -146,11 +166,13 @@ int run_generate(const Globals& globals, const GenerateArguments& a) {
     const double rate = result.seconds > 0.0 ? static_cast<double>(result.new_tokens) / result.seconds : 0.0;
     if (a.json) {
         nlohmann::json rows = nlohmann::json::array();
-        for (std::size_t i = 0; i < texts.rows.size(); ++i)
+        for (std::size_t i = 0; i < texts.rows.size(); ++i) {
             rows.push_back({{a.chat ? "messages" : "prompt", a.chat               ? json_or_null(prompts[i])
                                                              : i < prompts.size() ? nlohmann::json(prompts[i])
                                                                                   : nlohmann::json("")},
                             {"text", texts.rows[i]}});
+            if (a.log_probabilities >= 0) rows.back()["tokens"] = std::move(texts.tokens[i]);
+        }
         const nlohmann::json j{{"rows", rows},
                                {"new_tokens", result.new_tokens},
                                {"tokens_per_s", rate},
@@ -207,7 +229,14 @@ void add_generate(CLI::App& app, const Globals& globals, Verbs& verbs) {
     add_adapter_option(*parser, a->adapters);
     parser->add_option("--adapter-rows", a->adapter_rows,
                        "the name of each prompt's adapter, separated by commas; \"-\" for none");
-    parser->add_flag("--json", a->json, "print the texts and the speed, or the plan, as JSON");
+    CLI::Option* const as_json =
+        parser->add_flag("--json", a->json, "print the texts and the speed, or the plan, as JSON");
+    parser
+        ->add_option("--log-probabilities", a->log_probabilities,
+                     "with --json: list the tokens, each with the natural logarithm of its probability, and with the N "
+                     "most likely ones; in the model's own distribution, before all options of sampling")
+        ->check(CLI::Range(0, 1000))
+        ->needs(as_json);
     CLI::Option* const plan = parser->add_option("--plan", a->plan,
                                                  "ROWSxTOKENS, such as 16x256: print memory, time and the most "
                                                  "expensive operations of generating that many rows, "

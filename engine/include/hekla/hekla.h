@@ -459,6 +459,43 @@ HK_EXPORT void hk_predict_defaults(hk_predict_options* options);
 // Predicts with a trained model. [any-thread], one call per context at a time
 HK_EXPORT int32_t hk_predict(hk_context context, const hk_predict_options* options, hk_error* error);
 
+// How likely a model finds a token.
+typedef struct hk_token_score {
+    // What the token adds to a text: possibly part of a character.
+    hk_string text;
+    // Natural logarithm of its probability.
+    double log_probability;
+    // Id of the token.
+    int32_t id;
+} hk_token_score;
+
+// A token of a generation. Its pointers are valid until the callback returns.
+typedef struct hk_generated_token {
+    // sizeof(hk_generated_token).
+    uint32_t struct_size;
+    // Id of the token.
+    int32_t id;
+    // What it adds to a text: possibly part of a character.
+    hk_string text;
+    // Natural logarithm of its probability in the model's own distribution: before biases, penalties, temperature,
+    // top_k, top_p and min_p. Forbidden tokens count.
+    double log_probability;
+    // The most likely tokens of that distribution, in descending order.
+    const hk_token_score* likeliest;
+    // Number of them: hk_generate_options.likeliest_tokens, at most the vocabulary.
+    uint64_t likeliest_count;
+} hk_generated_token;
+
+// Settings of generation that a model's folder publishes (generation_config.json): bits of
+// hk_generate_options.published.
+#define HK_PUBLISHED_SAMPLING ((int32_t)1) // do_sample, instead of `greedy`
+#define HK_PUBLISHED_TEMPERATURE ((int32_t)2) // temperature
+#define HK_PUBLISHED_TOP_K ((int32_t)4) // top_k
+#define HK_PUBLISHED_TOP_P ((int32_t)8) // top_p
+#define HK_PUBLISHED_MIN_P ((int32_t)16) // min_p
+#define HK_PUBLISHED_REPETITION_PENALTY ((int32_t)32) // repetition_penalty
+#define HK_PUBLISHED_ALL ((int32_t)63) // all of these
+
 // What to generate, how tokens are chosen, and who takes the text. hk_generate_defaults sets the defaults.
 typedef struct hk_generate_options {
     // sizeof(hk_generate_options).
@@ -497,10 +534,10 @@ typedef struct hk_generate_options {
     // Takes text as it is generated; `row` counts prompts from 0. With beams, whole rows at the end. May be null.
     void(HK_ABI* text)(void* user, uint64_t row, hk_string text);
     // Called before each part of the prompts (up to some hundred tokens of a row), and then before tokens are chosen:
-    // before every one that the host chooses (beams, `reference`, repetition_penalty, no_repeat_ngram_size, a model
-    // with dozens of ids that end a text or are suppressed); otherwise before as many as the device chooses at once,
-    // which take about 15 ms together, or before one that takes longer. Nonzero ends the call with the text so far.
-    // May be null.
+    // before every one that the host chooses (beams, `reference`, `token`, repetition_penalty, no_repeat_ngram_size,
+    // a model with more than 128 ids that end a text, are suppressed or have a bias); otherwise before as many as the
+    // device chooses at once, which take about 15 ms together, or before one that takes longer. Nonzero ends the call
+    // with the text so far. May be null.
     int32_t(HK_ABI* stop)(void* user);
     // How weight matrices, and the keys and values of past tokens, are stored on the device: 0 float32 (default), 1
     // float16, 2 bfloat16 (half the memory).
@@ -537,6 +574,31 @@ typedef struct hk_generate_options {
     hk_string chat_template;
     // The date that the template prints where it asks for one (Llama 3.2), "2026-01-31". "" (default): now.
     hk_string chat_date;
+    // Samples from the tokens that are at least this times as likely as the most likely one, 0 to 1; 0 (default)
+    // means all. Applied after temperature, top_k and top_p, in this order.
+    double min_p;
+    // Texts of which any ends a row's generated text, without being part of it. They are found across the borders of
+    // tokens and inside them, and `text` gets nothing that may be the beginning of one. A special token
+    // ("<|im_end|>") is one, too. Not with beams. Null (default): none.
+    const hk_string* stop_texts;
+    // Number of stop texts.
+    uint64_t stop_text_count;
+    // "TOKEN=NUMBER": the number is added to the token's logit, before everything else; -inf forbids the token. TOKEN
+    // is an id, a text that is one token, or such a text as a JSON string ("\n", in its quotes). With beams, it is
+    // added to the log probability. Null (default): none.
+    const hk_string* logit_biases;
+    // Number of biases; each is for another token.
+    uint64_t logit_bias_count;
+    // Number of most likely tokens that `token` gets with each token. Default 0.
+    int32_t likeliest_tokens;
+    // HK_PUBLISHED_* bits of the settings that are taken from the generation_config.json of the model's folder,
+    // instead of the options of the same name; a setting that it does not have has transformers' default (greedy;
+    // with do_sample top_k 50); 0 (default) means none. Where it does not sample, only the repetition penalty is
+    // taken. What it has and Hekla does not is named in the log. The end tokens are always the folder's.
+    int32_t published;
+    // Takes each generated token with its probability, before `text` gets what it adds; end tokens and those of a
+    // stop text, too. The host chooses the tokens then; they are the same. Not with beams. May be null.
+    void(HK_ABI* token)(void* user, uint64_t row, const hk_generated_token* token);
 } hk_generate_options;
 
 // How a generation ended.

@@ -47,8 +47,20 @@ struct GenerationOptions {
     int64_t top_k = 0;
     // Samples from the most likely tokens whose probabilities add up to this, above 0 to 1. 1: all.
     double top_p = 1.0;
+    // Samples from the tokens that are at least this times as likely as the most likely one, 0 to 1; 0 means all.
+    // Applied after temperature, top_k and top_p, in this order.
+    double min_p = 0.0;
     // Seed of the sampling: the same seed gives the same text.
     uint64_t seed = 0;
+    // HK_PUBLISHED_* bits of the settings that are taken from the generation_config.json of the model's folder,
+    // instead of the options of the same name; a setting that it does not have has transformers' default (greedy;
+    // with do_sample top_k 50); 0 means none. Where it does not sample, only the repetition penalty is taken. What it
+    // has and Hekla does not is named in the log. The end tokens are always the folder's.
+    int32_t published = 0;
+    // Texts of which any ends a row's text, without being part of it.
+    std::vector<std::string> stop_texts;
+    // "TOKEN=NUMBER": added to the logit of a token (an id, or the text of one); -inf forbids it.
+    std::vector<std::string> logit_biases;
     // Tokens that a row has room for (hk_session_options.length); 0: what the first prompts need.
     int64_t length = 0;
     // Trained adapters on the model, "NAME=FOLDER" or "NAME=FOLDER:SCALE": the folders of runs, of PEFT or of
@@ -81,7 +93,13 @@ inline void fill(hk_generate_options& c, const GenerationOptions& o, Views& view
     c.max_new_tokens = o.max_new_tokens;
     c.top_k = o.top_k;
     c.top_p = o.top_p;
+    c.min_p = o.min_p;
     c.seed = o.seed;
+    c.published = o.published;
+    c.stop_texts = views.of(o.stop_texts);
+    c.stop_text_count = o.stop_texts.size();
+    c.logit_biases = views.of(o.logit_biases);
+    c.logit_bias_count = o.logit_biases.size();
     c.adapters = views.of(o.adapters);
     c.adapter_count = o.adapters.size();
     c.adapter_slots = o.adapter_slots;

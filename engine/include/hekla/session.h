@@ -350,6 +350,8 @@ typedef struct hk_session_callbacks {
     void(HK_ABI* done)(void* user, uint64_t pass);
     // See hk_train_options.stop and hk_generate_options.stop. May be null.
     int32_t(HK_ABI* stop)(void* user);
+    // See hk_generate_options.token. May be null.
+    void(HK_ABI* token)(void* user, uint64_t row, const hk_generated_token* token);
 } hk_session_callbacks;
 
 // Replaces the callbacks, and returns when no old one runs any more. Errors: called from a callback of the session.

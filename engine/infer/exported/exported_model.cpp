@@ -125,7 +125,7 @@ Result<Model> describe_exported(const plugin::Registry& registry, const fs::path
             m.body_weights = manifest.at("weights").get<std::string>();
         }
         m.config = manifest.at("config");
-        m.generation = {manifest.value("generation", m.config), m.path.string()};
+        m.generation = {manifest.value("generation", m.config), m.path.string(), manifest.contains("generation")};
         HK_TRY(read_tokenizer(*file, options.memory, m));
         if (m.tokenizer == nullptr && options.tokenizer_required) return m.tokenizer_problem;
         plugin::StoredGraphs graphs;
