@@ -48,17 +48,15 @@ inline Value gated_delta_rule(Graph& g, Value q, Value k, Value v, Value decay, 
     const Caller caller(g, at);
     const int64_t batch = q.dim(0), heads = q.dim(1), length = q.dim(2), size = q.dim(3), width = v.dim(3);
     const int64_t c = std::min(chunk, length), count = (length + c - 1) / c, added = count * c - length;
-    const auto chunks = [&](Value x) { // [B, H, T, ...] -> [B, H, count, c, ...]
+    // [B, H, T, ...rest] -> [B, H, count, c, ...rest]
+    const auto chunks = [&](Value x, const Dims& rest) {
+        const auto dims = [&](Dims first) {
+            first.insert(first.end(), rest.begin(), rest.end());
+            return first;
+        };
         x = to_float32(x);
-        Dims dims = x.shape();
-        if (added > 0) {
-            dims[2] = added;
-            x = concat({x, g.fill(dims, 0.0, HK_KIND_FLOAT32)}, 2);
-        }
-        dims = x.shape();
-        dims[2] = c;
-        dims.insert(dims.begin() + 2, count);
-        return reshape(x, dims);
+        if (added > 0) x = concat({x, g.fill(dims({batch, heads, added}), 0.0, HK_KIND_FLOAT32)}, 2);
+        return reshape(x, dims({batch, heads, count, c}));
     };
     const auto square = [&](const auto& element) { // [c, c] of 1 and 0
         std::vector<double> values;
@@ -67,10 +65,10 @@ inline Value gated_delta_rule(Graph& g, Value q, Value k, Value v, Value decay, 
         return g.constant(HK_KIND_FLOAT32, {c, c}, values);
     };
     const Dims column{batch, heads, count, c, 1};
-    q = chunks(q);
-    k = chunks(k);
-    const Value rates = reshape(chunks(rate), column);
-    const Value fading = reshape(chunks(decay), column);
+    q = chunks(q, {size});
+    k = chunks(k, {size});
+    const Value rates = reshape(chunks(rate, {}), column);
+    const Value fading = reshape(chunks(decay, {}), column);
     const Value lower = square([](int64_t i, int64_t j) { return i >= j; });
     const Value strictly_lower = square([](int64_t i, int64_t j) { return i > j; });
     // From token j to a later i, as a sum of what is between them: a difference of sums from the beginning has
@@ -89,7 +87,7 @@ inline Value gated_delta_rule(Graph& g, Value q, Value k, Value v, Value decay, 
         inverse = inverse - (block == 1 ? below : matmul(matmul(inverse, below), inverse));
     }
     const Value whole = cumsum(fading, 3), growth = exp(whole); // from the beginning of the chunk
-    const Value written = matmul(inverse, chunks(v) * rates), seen = matmul(inverse, k * rates * growth);
+    const Value written = matmul(inverse, chunks(v, {width}) * rates), seen = matmul(inverse, k * rates * growth);
     const Value among = matmul(q, k, {.transpose_b = 1}) * decays, asked = q * growth;
     const Value last = slice(growth, 3, c - 1, 1);                         // [B, H, count, 1, 1]
     const Value kept = k * exp(reshape(slice(sums, 3, c - 1, 1), column)); // to the end of the chunk

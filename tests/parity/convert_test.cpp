@@ -706,7 +706,18 @@ TEST_CASE("decoders of the Llama family as GGUF, or refused for what llama.cpp c
     CHECK(phi3.keys.at("general.architecture") == "phi3");
     CHECK(phi3.tensors.contains("rope_factors_long.weight"));
     CHECK(phi3.tensors.contains("blk.0.attn_qkv.weight"));
+    const Gguf mixtral = converted("mixtral"); // its experts are stacked there, too
+    CHECK(mixtral.keys.at("general.architecture") == "llama");
+    CHECK(mixtral.keys.at("llama.expert_count") == 3);
+    CHECK(mixtral.keys.at("llama.expert_used_count") == 2);
+    const model::Weights experts = open_weights(families / "mixtral");
+    for (std::size_t expert = 0; expert < 3; ++expert) { // [7, 12] each
+        const std::string name = fmt::format("model.layers.1.block_sparse_moe.experts.{}.w3.weight", expert);
+        CHECK(mixtral.at("blk.1.ffn_up_exps.weight", expert * 84 + 5) == stored_at(experts, name, 5));
+    }
+    CHECK(mixtral.tensors.contains("blk.0.ffn_gate_inp.weight"));
     for (const auto& [name, why] : {std::pair<const char*, const char*>{"gemma3", "layer_types must be"},
+                                    {"qwen3-moe", "norm_topk_prob must be true"},
                                     {"smollm3", "no_rope_layers must be 0 in every fourth layer alone"},
                                     {"llama-yarn", "rope_parameters must be yarn without attention_factor"},
                                     {"llama-dynamic", "rope_parameters.rope_type must be another one than 'dynamic'"},
