@@ -18,20 +18,24 @@ layout(constant_id = 5) const uint GRADIENT = 0;
 layout(constant_id = 6) const uint SUBGROUPS = 1;
 layout(constant_id = 7) const uint HELD = 0; // above 0 only with LOSS and GRADIENT
 layout(constant_id = 8) const uint TYPE = 0;
+layout(constant_id = 9) const uint SCALED = 0;
+layout(constant_id = 10) const uint SOFTCAP = 0;
 layout(local_size_y_id = 6) in;
 
 #include "loss/gradient.glsl"
+#include "loss/softcap.glsl"
 
 PUSH_RECORD(CrossEntropyRowsRecord);
 
 // Loads four logits; -inf past the end of the row. Their gradients may be written in their place, so they are not
 // `readonly`.
-vec4 load_logits(uint64_t row, uint at, uint width) {
+vec4 load_logits(CrossEntropyRowsRecord r, uint64_t row, uint at, uint width) {
 #ifdef STORAGE16
-    const vec4 x = unpack_four(TYPE, HalfFours(row + at * 2).v);
+    vec4 x = unpack_four(TYPE, HalfFours(row + at * 2).v);
 #else
-    const vec4 x = uintBitsToFloat(Fours(row + at * 4).v);
+    vec4 x = uintBitsToFloat(Fours(row + at * 4).v);
 #endif
+    x = vec4(capped(r, x.x), capped(r, x.y), capped(r, x.z), capped(r, x.w));
     return mix(x, vec4(-kInfinity), greaterThanEqual(at + uvec4(0, 1, 2, 3), uvec4(width)));
 }
 
@@ -104,10 +108,10 @@ float sum_of_exp(vec4 v, float base) {
 void store_gradient(CrossEntropyRowsRecord r, CrossEntropyRow values, uint64_t row, vec4 v, uint at) {
     vec4 w = vec4(1.0);
     if (SMOOTHING != 0 && WEIGHTS != 0) w = load_weights(r.weights, at, r.width);
+    const vec2 first = cross_entropy_gradient(values, v.xy, at, at + 1, w.xy);
+    const vec2 next = cross_entropy_gradient(values, v.zw, at + 2, at + 3, w.zw);
     store_four(row, at,
-               vec4(cross_entropy_gradient(values, v.xy, at, at + 1, w.xy),
-                    cross_entropy_gradient(values, v.zw, at + 2, at + 3, w.zw)),
-               TYPE);
+               vec4(gradient_of_capped(r, values, first, v.xy), gradient_of_capped(r, values, next, v.zw)), TYPE);
 }
 
 void main() {
@@ -122,6 +126,7 @@ void main() {
     values.label = uint(clamp(label, 0, int(width) - 1));
     values.scale = 0.0;
     if (GRADIENT != 0 && label != r.ignore) values.scale = load_float(r.dloss, uint64_t(row * r.dloss_stride), kF32);
+    if (SCALED != 0) values.scale *= r.scale;
     values.label_weight = WEIGHTS != 0 ? load_float(r.weights, uint64_t(values.label), kF32) : 1.0;
     values.weights = float(width);
     values.smoothing = r.smoothing;
@@ -134,17 +139,17 @@ void main() {
     vec4 held[HELD == 0 ? 1 : HELD];
     [[unroll]] for (uint p = 0; p < HELD; ++p) {
         const uint at = (p * kTeam + own) * 4;
-        held[p] = load_logits(x, min(at, last), at <= last ? width : 0);
+        held[p] = load_logits(r, x, min(at, last), at <= last ? width : 0);
     }
     if (LOSS != 0) {
         // In memory of the workgroup before a gradient is written in its place.
-        if (own == 0) of_label = load_float(x, uint64_t(values.label), TYPE);
+        if (own == 0) of_label = capped(r, load_float(x, uint64_t(values.label), TYPE));
         barrier();
         Seen seen = Seen(-kInfinity, 0, 0.0);
         [[unroll]] for (uint p = 0; p < HELD; ++p) see(seen, held[p], (p * kTeam + own) * 4, r);
         float sum = 0.0; // of exp(logit - largest seen) of what is not held
         EACH_FOUR(at, HELD, width, {
-            const vec4 v = load_logits(x, at, width);
+            const vec4 v = load_logits(r, x, at, width);
             const float before = seen.largest;
             see(seen, v, at, r);
             const float base = base_of(seen.largest);
@@ -181,6 +186,6 @@ void main() {
             const uint at = (p * kTeam + own) * 4;
             if (at < width) store_gradient(r, values, dx, held[p], at);
         }
-        EACH_FOUR(at, HELD, width, { store_gradient(r, values, dx, load_logits(x, at, width), at); })
+        EACH_FOUR(at, HELD, width, { store_gradient(r, values, dx, load_logits(r, x, at, width), at); })
     }
 }

@@ -16,16 +16,20 @@ layout(constant_id = 3) const uint BEST = 0; // whether to compute the first ind
 layout(constant_id = 4) const uint LOSS = 0;
 layout(constant_id = 5) const uint GRADIENT = 0;
 layout(constant_id = 6) const uint TYPE = 0;
+layout(constant_id = 7) const uint SCALED = 0;
+layout(constant_id = 8) const uint SOFTCAP = 0;
 
 #include "loss/gradient.glsl"
+#include "loss/softcap.glsl"
 
 PUSH_RECORD(CrossEntropyRowsRecord);
 
 const uint W = 2;
 
 // Loads a lane's share of `width` numbers, a row of logits (which has room up to an even number) or the class weights.
-vec2 load_logits(uint64_t row, uint base, uint width, float other) {
+vec2 load_logits(CrossEntropyRowsRecord r, uint64_t row, uint base, uint width, float other) {
     vec2 v = load_part_of(row, base, width + (width & 1), W, other, TYPE);
+    v = vec2(capped(r, v.x), capped(r, v.y));
     HEKLA_SHARE(at, base, W)
     return vec2(at < width ? v.x : other, second(at) < width ? v.y : other);
 }
@@ -45,6 +49,7 @@ void main() {
     values.label = uint(clamp(label, 0, int(width) - 1));
     values.scale = 0.0;
     if (GRADIENT != 0 && label != r.ignore) values.scale = load_float(r.dloss, uint64_t(row * r.dloss_stride), kF32);
+    if (SCALED != 0) values.scale *= r.scale;
     values.label_weight = WEIGHTS != 0 ? load_float(r.weights, uint64_t(values.label), kF32) : 1.0;
     values.weights = float(width);
     values.smoothing = r.smoothing;
@@ -64,7 +69,7 @@ void main() {
         float own = 0.0;    // the label's logit, in one lane
         uint place = 0;
         HEKLA_EACH_SHARE(i, width, W, {
-            const vec2 v = load_logits(x, i, width, -kInfinity);
+            const vec2 v = load_logits(r, x, i, width, -kInfinity);
             HEKLA_SHARE(at, i, W)
             if (at == values.label) own = v.x;
             if (second(at) == values.label) own = v.y;
@@ -108,11 +113,12 @@ void main() {
     if (GRADIENT != 0) {
         const uint64_t dx = r.dlogits + uint64_t(row * r.stride) * bytes_of(TYPE);
         HEKLA_EACH_SHARE(i, width, W, {
-            const vec2 v = load_logits(x, i, width, -kInfinity);
+            const vec2 v = load_logits(r, x, i, width, -kInfinity);
             HEKLA_SHARE(at, i, W)
             vec2 w = vec2(1.0);
             if (SMOOTHING != 0 && WEIGHTS != 0) w = load_weights(r.weights, i, width);
-            store_part_of(dx, i, width + (width & 1), W, cross_entropy_gradient(values, v, at, second(at), w), TYPE);
+            const vec2 d = cross_entropy_gradient(values, v, at, second(at), w);
+            store_part_of(dx, i, width + (width & 1), W, gradient_of_capped(r, values, d, v), TYPE);
         })
     }
 }

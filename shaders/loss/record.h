@@ -28,6 +28,8 @@ HK_RECORD(CrossEntropyRowsRecord) {
     HK_I32(ignore);
     HK_F32(smoothing);
     HK_U32(dloss_stride); // 0: one for all rows
+    HK_F32(scale);        // with SCALED
+    HK_F32(softcap);      // with SOFTCAP
 };
 
 HK_RECORD(CrossEntropyGradientRecord) {

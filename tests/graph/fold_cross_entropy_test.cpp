@@ -16,10 +16,23 @@ struct Case {
     bool best = false;
     double smoothing = 0;
     int64_t ignore = -100;
+    double scale = 1, softcap = 0;
+    bool by_product = false; // the soft cap multiplies by 1 / c instead of dividing by c
 };
 
 constexpr int64_t kBatch = 2, kTokens = 3, kWidth = 4;
 const FoldOptions kAll{.least_bytes = 0};
+
+// Returns logits scaled and with a soft cap, as models describe them, through nodes that hand them on.
+ValueId bounded(Builder& b, const Case& c, ValueId logits) {
+    if (c.scale != 1) logits = b(Op::mul, {b.scalar(c.scale), logits});
+    if (c.softcap == 0) return logits;
+    logits = b(Op::site, {logits}, {{"name", std::string("raw")}});
+    logits = b(Op::tap, {logits}, {{"name", std::string("raw")}});
+    logits = c.by_product ? b(Op::mul, {logits, b.scalar(1 / c.softcap)}) : b(Op::div, {logits, b.scalar(c.softcap)});
+    logits = b(Op::tap, {b(Op::tanh, {logits})}, {{"name", std::string("tanh")}});
+    return b(Op::mul, {logits, b.scalar(c.softcap)});
+}
 
 Builder describe(const Case& c, int64_t classes, bool trained_weights = false) {
     Builder b;
@@ -31,6 +44,7 @@ Builder describe(const Case& c, int64_t classes, bool trained_weights = false) {
     ValueId logits = c.product ? b(Op::matmul, {x, table}, {{"transpose_b", int64_t{!c.input_first}}})
                                : b(Op::linear, {x, table, c.bias ? parameter("bias", {classes}) : kNone},
                                    {{"input_first", int64_t{c.input_first}}});
+    logits = bounded(b, c, logits);
     b.output("hidden", x);
     ValueId labels = b.input("labels", Kind::int32, {kBatch, kTokens});
     const ValueId whole = logits;
@@ -115,6 +129,9 @@ TEST_CASE("cross entropy folds into its linear: every option") {
         c.product = n % 13 > 9;
         c.best = n % 8 > 4;
         c.ignore = n % 3 == 0 ? 2 : -100;
+        c.scale = n % 9 == 4 ? -0.7 : n % 9 == 6 ? 1.3 : 1.0;
+        c.softcap = n % 9 > 4 ? 0.3 * (n % 17 + 1) : 0.0;
+        c.by_product = n % 6 > 3;
         const int64_t classes = 7 + static_cast<int64_t>(random.next_below(9));
         const Graph graph = finished(describe(c, classes));
         const Graph after_fold = checked(fold_cross_entropy(graph, kAll));
@@ -143,6 +160,88 @@ TEST_CASE("cross entropy folds into its linear: every option") {
         CHECK(whole_logits(before, classes) > 0);
         CHECK(whole_logits(after, classes) == 0);
     }
+}
+
+TEST_CASE("cross entropy folds with a multiplication, a soft cap or both") {
+    const auto attributes_of = [](auto&& change) {
+        Builder b;
+        const ValueId x = b.parameter("x", {6, kWidth}, 0, 0, 0, 0), table = b.parameter("t", {9, kWidth}, 0, 0, 0, 0);
+        const ValueId logits = change(b, b(Op::linear, {x, table}));
+        const ValueId rows = b(Op::cross_entropy, {logits, b.input("labels", Kind::int32, {6})});
+        b.loss("loss", b(Op::sum, {rows}, {{"axes", std::vector<int64_t>{0}}}), b.scalar(6), 1.0);
+        const Graph graph = checked(fold_cross_entropy(finished(std::move(b)), kAll));
+        for (const Node& node : graph.nodes)
+            if (node.op == Op::linear_cross_entropy) return std::pair(node.real("scale"), node.real("softcap"));
+        return std::pair(0.0, 0.0); // not folded
+    };
+    const auto mul = [](Builder& b, ValueId x, double number) { return b(Op::mul, {x, b.scalar(number)}); };
+    const auto div = [](Builder& b, ValueId x, double number) { return b(Op::div, {x, b.scalar(number)}); };
+    const auto tanh = [](Builder& b, ValueId x) { return b(Op::tanh, {x}); };
+    using Found = std::pair<double, double>;
+    const Found not_folded{0, 0};
+    CHECK(attributes_of([](Builder&, ValueId x) { return x; }) == Found{1, 0});
+    CHECK(attributes_of([&](Builder& b, ValueId x) { return mul(b, x, 3); }) == Found{3, 0});
+    CHECK(attributes_of([&](Builder& b, ValueId x) { return div(b, x, -4); }) == Found{-0.25, 0});
+    CHECK(attributes_of([&](Builder& b, ValueId x) { return tanh(b, x); }) == Found{1, 1});
+    for (const double c : {30.0, -30.0, 0.1, 50.0 / 3}) {
+        const Found found{1, std::abs(c)}, scaled{0.5, std::abs(c)};
+        CHECK(attributes_of([&](Builder& b, ValueId x) { return mul(b, tanh(b, div(b, x, c)), c); }) == found);
+        CHECK(attributes_of([&](Builder& b, ValueId x) { return mul(b, tanh(b, mul(b, x, 1 / c)), c); }) == found);
+        const auto [scale, softcap] =
+            attributes_of([&](Builder& b, ValueId x) { return div(b, tanh(b, div(b, x, c)), 1 / c); });
+        CHECK((scale == 1 && std::abs(softcap - std::abs(c)) <= 1e-12));
+        CHECK(attributes_of([&](Builder& b, ValueId x) { return mul(b, tanh(b, div(b, mul(b, x, 0.5), c)), c); }) ==
+              scaled);
+        CHECK(attributes_of([&](Builder& b, ValueId x) { // at a temperature
+                  return div(b, mul(b, tanh(b, div(b, mul(b, x, 3), c)), c), -0.5);
+              }) == Found{-6, 2 * std::abs(c)});
+        // Other caps, which differ by more than the rounding of a division.
+        for (const double other : {c * (1 + 1e-14), c * (1 - 1e-7), -c, 2 * c})
+            CHECK(attributes_of([&](Builder& b, ValueId x) { return mul(b, tanh(b, div(b, x, c)), other); }) ==
+                  not_folded);
+    }
+    CHECK(attributes_of([&](Builder& b, ValueId x) { return mul(b, tanh(b, x), 30); }) == not_folded);
+    CHECK(attributes_of([&](Builder& b, ValueId x) { return tanh(b, mul(b, x, 3)); }) == not_folded);
+    CHECK(attributes_of([&](Builder& b, ValueId x) { return mul(b, mul(b, x, 3), 2); }) == not_folded);
+    CHECK(attributes_of([&](Builder& b, ValueId x) {
+              return mul(b, mul(b, mul(b, tanh(b, div(b, x, 30)), 30), 2), 2);
+          }) == not_folded);
+    CHECK(attributes_of([&](Builder& b, ValueId x) { return mul(b, x, 0); }) == not_folded);
+    CHECK(attributes_of([&](Builder& b, ValueId x) { return div(b, x, 0); }) == not_folded);
+    CHECK(attributes_of([&](Builder& b, ValueId x) { return tanh(b, tanh(b, x)); }) == not_folded);
+    CHECK(attributes_of([&](Builder& b, ValueId x) { return b(Op::div, {b.scalar(3), x}); }) == not_folded);
+    CHECK(attributes_of([&](Builder& b, ValueId x) { return b(Op::add, {x, b.scalar(3)}); }) == not_folded);
+    CHECK(attributes_of([&](Builder& b, ValueId x) { // a number for each class
+              return b(Op::mul, {x, b.input("factors", Kind::float_, {9})});
+          }) == not_folded);
+    for (const bool inner : {false, true}) { // logits from before the cap are used
+        CAPTURE(inner);
+        CHECK(attributes_of([&](Builder& b, ValueId x) {
+                  const ValueId divided = div(b, x, 30);
+                  b.output("best", b(Op::argmax, {inner ? x : divided}, {{"axis", int64_t{-1}}}));
+                  return mul(b, tanh(b, divided), 30);
+              }) == not_folded);
+        CHECK(attributes_of([&](Builder& b, ValueId x) {
+                  const ValueId bound = tanh(b, div(b, x, 30));
+                  b.output("logits", inner ? x : bound);
+                  return mul(b, bound, 30);
+              }) == not_folded);
+    }
+}
+
+TEST_CASE("linear_cross_entropy: a soft cap is not negative, and both numbers are finite") {
+    const auto refused = [](double scale, double softcap) {
+        Builder b;
+        const ValueId x = b.parameter("x", {6, kWidth}, 0, 0, 0, 0), table = b.parameter("t", {9, kWidth}, 0, 0, 0, 0);
+        const ValueId inputs[] = {x, table, kNone, b.input("labels", Kind::int32, {6})};
+        const NamedAttribute attributes[] = {{"scale", scale}, {"softcap", softcap}};
+        b.emit(Op::linear_cross_entropy, inputs, attributes);
+        return !b.ok();
+    };
+    CHECK_FALSE(refused(-2, 30));
+    CHECK(refused(1, -30));
+    CHECK(refused(1, std::numeric_limits<double>::infinity()));
+    CHECK(refused(std::nan(""), 0));
 }
 
 TEST_CASE("cross entropy folds into its linear in random graphs: results and gradients are unchanged") {

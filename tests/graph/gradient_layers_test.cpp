@@ -153,9 +153,12 @@ void add_linear_cross_entropy(std::vector<GradientCase>& cases) {
     for (const bool input_first : {false, true})
         for (const bool biased : {false, true})
             for (const bool weighted : {false, true})
-                for (const double smoothing : {0.0, 0.3})
-                    cases.push_back({fmt::format("linear_cross_entropy input_first {} bias {} weights {} smoothing {}",
-                                                 input_first, biased, weighted, smoothing),
+                for (const auto& [smoothing, scale, softcap] :
+                     {std::tuple(0.0, 1.0, 0.0), std::tuple(0.3, 1.0, 0.0), std::tuple(0.0, 1.0, 0.75),
+                      std::tuple(0.3, -1.5, 0.0), std::tuple(0.3, 1.25, 1.5)})
+                    cases.push_back({fmt::format("linear_cross_entropy input_first {} bias {} weights {} smoothing {} "
+                                                 "scale {} softcap {}",
+                                                 input_first, biased, weighted, smoothing, scale, softcap),
                                      {{{4, 3}}, {input_first ? Shape{3, 5} : Shape{5, 3}}, {{5}}},
                                      [=](Builder& b, Values x) {
                                          const ValueId labels = b.constant(Kind::int32, {4}, {3, -1, 0, 4});
@@ -165,7 +168,9 @@ void add_linear_cross_entropy(std::vector<GradientCase>& cases) {
                                                               {x[0], x[1], biased ? x[2] : kNone, labels, weights},
                                                               {{"input_first", int64_t{input_first}},
                                                                {"ignore_index", int64_t{-1}},
-                                                               {"smoothing", smoothing}})};
+                                                               {"smoothing", smoothing},
+                                                               {"scale", scale},
+                                                               {"softcap", softcap}})};
                                      }});
 }
 

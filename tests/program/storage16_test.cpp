@@ -330,7 +330,8 @@ TEST_CASE("16-bit precision: a small model and its gradients are close to float3
     Bench bench;
     if (!has_storage16(bench)) return;
     for (const Storage storage : {Storage::f16, Storage::bf16})
-        for (const int how : {0, 1, 2, 3}) // stored logits, folded, also joined with the gradient, also with a bias
+        // Stored logits, folded, also joined with the gradient, also with a bias, also with a soft cap.
+        for (const int how : {0, 1, 2, 3, 4})
             for (const int64_t width : {8, 13}) {
                 CAPTURE(width);
                 CAPTURE(how);
@@ -345,9 +346,10 @@ TEST_CASE("16-bit precision: a small model and its gradients are close to float3
                 const ValueId labels = b.input("labels", Kind::int32, {15});
                 ValueId rows;
                 if (how > 0) {
-                    const ValueId bias = how == 3 ? b.parameter("last", {19}, 0, 0, 0, 0) : graph::kNone;
+                    const ValueId bias = how > 2 ? b.parameter("last", {19}, 0, 0, 0, 0) : graph::kNone;
                     const ValueId inputs[] = {h, table, bias, labels};
-                    const graph::NamedAttribute attributes[] = {{"chunk", int64_t{8}}};
+                    const graph::NamedAttribute attributes[] = {{"chunk", int64_t{8}},
+                                                                {"softcap", how == 4 ? 3.0 : 0.0}};
                     rows = b.emit(Op::linear_cross_entropy, inputs, attributes)[0];
                 } else {
                     rows = b(Op::cross_entropy, {b(Op::linear, {h, table}), labels});

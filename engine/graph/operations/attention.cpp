@@ -156,13 +156,6 @@ struct Attention {
     }
 };
 
-// Checks the attribute softcap.
-Status soft_cap(const Rule& r) {
-    const double softcap = r.node.real("softcap");
-    if (softcap >= 0 && std::isfinite(softcap)) return {};
-    return r.error("softcap is {}, expected a positive number, or 0 for none", softcap);
-}
-
 // Checks the inputs of attention, which begin at input `q`.
 Status attention_inputs(const Rule& r, std::size_t q) {
     using enum Attention::Input; // from q on
@@ -228,7 +221,7 @@ Status attention_inputs(const Rule& r, std::size_t q) {
     HK_TRY(r.expect(q + k_position, Shape{b, tk}));
     HK_TRY(r.expect(q + prefix, Shape{b}));
     HK_TRY(r.expect(q + sinks, Shape{h}));
-    HK_TRY(soft_cap(r));
+    HK_TRY(soft_cap_ok(r));
     const double dropout = r.node.real("dropout");
     if (!(dropout >= 0.0 && dropout < 1.0)) return r.error("dropout {} is outside [0, 1)", dropout);
     return {};
@@ -404,7 +397,7 @@ Result<Outputs> attention_cached_outputs(const Rule& r) {
                 return r.error("distance_table has the entry {}, distance_bias is {}", entry, r.text(6));
     }
     HK_TRY(r.expect(7, Shape{q[1]}));
-    HK_TRY(soft_cap(r));
+    HK_TRY(soft_cap_ok(r));
     return one(r.kind(0), Shape{b, q[1], q[2], v[3]});
 }
 

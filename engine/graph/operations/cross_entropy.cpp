@@ -162,6 +162,8 @@ Result<Outputs> linear_cross_entropy_outputs(const Rule& r) {
     HK_TRY(r.expect(x + 2, Shape{classes}));
     HK_TRY(r.expect(x + 3, rows));
     HK_TRY(r.expect(forward ? x + 4 : 6, Shape{classes}));
+    HK_TRY(soft_cap_ok(r));
+    if (!std::isfinite(r.node.real("scale"))) return r.error("scale is {}, expected a number", r.node.real("scale"));
     Outputs outputs;
     if (forward) {
         outputs.push_back({Kind::float32, rows});
@@ -189,16 +191,19 @@ void linear_cross_entropy_gradient(Backward& b) {
     const NamedAttribute attributes[] = {{"input_first", node.integer("input_first")},
                                          {"ignore_index", node.integer("ignore_index")},
                                          {"smoothing", node.real("smoothing")},
+                                         {"scale", node.real("scale")},
+                                         {"softcap", node.real("softcap")},
                                          {"chunk", node.integer("chunk")},
                                          {"wanted", b.wanted(3)}};
     b.give_each(b.builder().emit(Op::linear_cross_entropy_gradient, inputs, attributes));
 }
 
-// linear(x, weight, bias) of inputs `first` to first + 2: [N, V].
+// linear(x, weight, bias) of inputs `first` to first + 2, scaled and with its soft cap: [N, V].
 struct Linear {
     int64_t rows = 0, width = 0, classes = 0;
     bool input_first = false;
     std::vector<double> logits;
+    std::vector<double> slopes; // derivatives of scale and soft cap; empty: all 1
 
     Linear(const Call& call, std::size_t first)
         : rows(call.in(first).shape[0]), width(call.in(first).shape[1]),
@@ -209,6 +214,24 @@ struct Linear {
         if (const double* bias = call.data(first + 2))
             for (int64_t row = 0; row < rows; ++row)
                 for (int64_t c = 0; c < classes; ++c) logits[at(row * classes + c)] += bias[c];
+        const double scale = call.node.real("scale"), softcap = call.node.real("softcap");
+        if (scale == 1 && softcap == 0) return;
+        slopes.assign(logits.size(), scale);
+        for (std::size_t i = 0; i < logits.size(); ++i) {
+            logits[i] *= scale;
+            if (softcap == 0) continue;
+            const double t = std::tanh(logits[i] / softcap);
+            logits[i] = softcap * t;
+            slopes[i] *= 1 - t * t;
+        }
+    }
+
+    // Replaces the logits by the gradient of the linear's result.
+    Status differentiate(const CrossEntropy& loss, const double* dloss, const double* lse) {
+        HK_TRY(loss.backward(dloss, logits.data(), lse, logits.data()));
+        for (std::size_t i = 0; i < slopes.size(); ++i)
+            if (logits[i] != 0) logits[i] *= slopes[i]; // an ignored row's may be NaN
+        return {};
     }
 };
 
@@ -224,10 +247,10 @@ void find_best(const Call& call, const Linear& linear, Tensor& to) {
     }
 }
 
-// Computes the gradients of the linear from dlogits, as outputs `first` to first + 2.
+// Computes the gradients of a differentiated linear, as outputs `first` to first + 2.
 void set_linear_gradient(const Call& call, const Linear& linear, std::size_t first) {
-    const auto& [rows, width, classes, input_first, logits] = linear;
-    const double* d = logits.data();
+    const auto& [rows, width, classes, input_first, dlogits, slopes] = linear;
+    const double* d = dlogits.data();
     const int64_t wanted = call.node.integer("wanted");
     if ((wanted & 1) != 0)
         multiply({rows, classes, width, false, input_first}, d, call.data(2), call.out(first).data.data());
@@ -251,7 +274,7 @@ Status run_linear_cross_entropy(const Call& call) {
 Status run_linear_cross_entropy_gradient(const Call& call) {
     Linear linear(call, 1);
     const CrossEntropy loss(call, linear.rows, linear.classes, call.data(4), call.data(6));
-    HK_TRY(loss.backward(call.data(0), linear.logits.data(), call.data(5), linear.logits.data()));
+    HK_TRY(linear.differentiate(loss, call.data(0), call.data(5)));
     set_linear_gradient(call, linear, 0);
     return {};
 }
@@ -263,7 +286,7 @@ Status run_linear_cross_entropy_with_gradient(const Call& call) {
     lse.data.resize(at(2 * linear.rows));
     HK_TRY(loss.forward(linear.logits.data(), call.out(0), lse));
     find_best(call, linear, call.out(1));
-    HK_TRY(loss.backward(call.data(0), linear.logits.data(), lse.data.data(), linear.logits.data()));
+    HK_TRY(linear.differentiate(loss, call.data(0), lse.data.data()));
     set_linear_gradient(call, linear, 2);
     return {};
 }

@@ -4,6 +4,7 @@
 
 #include "graph/graph.hpp"
 
+#include <cmath>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <span>
@@ -59,6 +60,13 @@ inline Status sizes_ok(const Rule& r, std::span<const int64_t> dims) {
         product *= dim;
     }
     return {};
+}
+
+// Checks the attribute softcap.
+inline Status soft_cap_ok(const Rule& r) {
+    const double softcap = r.node.real("softcap");
+    if (softcap >= 0 && std::isfinite(softcap)) return {};
+    return r.error("softcap is {}, expected a positive number, or 0 for none", softcap);
 }
 
 inline Kind joined(Kind a, Kind b) {

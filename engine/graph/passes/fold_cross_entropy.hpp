@@ -21,9 +21,10 @@ struct FoldOptions {
 };
 
 // For a graph as described, before it is differentiated. A cross_entropy becomes a linear_cross_entropy if its logits
-// come from a linear, or a matmul by one matrix, through nothing but reshapes, casts, sites and taps, and nothing else
-// reads them except a later argmax over the classes. A cross_entropy with trained class weights is not changed. Values
-// are the same except for rounding.
+// come from a linear, or a matmul by one matrix, through nothing but reshapes, casts, sites, taps, and either a
+// multiplication by a number or a soft cap c * tanh(x / c), before and after which there may be one; and nothing else
+// reads them except an argmax over the classes of what the loss reads. A cross_entropy with trained class weights is
+// not changed. Values are the same except for rounding.
 Result<Graph> fold_cross_entropy(const Graph& graph, const FoldOptions& options = {});
 
 } // namespace hekla::graph

@@ -102,6 +102,8 @@ private:
         const NamedAttribute attributes[] = {{"input_first", loss.integer("input_first")},
                                              {"ignore_index", loss.integer("ignore_index")},
                                              {"smoothing", loss.real("smoothing")},
+                                             {"scale", loss.real("scale")},
+                                             {"softcap", loss.real("softcap")},
                                              {"best", loss.integer("best")},
                                              {"chunk", loss.integer("chunk")},
                                              {"wanted", gradient.integer("wanted")}};

@@ -23,7 +23,7 @@ struct Loss {
     View dx, dw, dbias;   // resource 0: not computed
     RowNumbers dloss;     // resource 0: no gradient
     bool input_first = false;
-    float smoothing = 0;
+    float smoothing = 0, scale = 1, softcap = 0;
     int32_t ignore = 0;
     int64_t rows = 0, classes = 0, chunk = 0;
     View logits;                // of a chunk: [chunk, V], with aligned rows; then their gradients
@@ -67,6 +67,8 @@ Loss loss_of(Lowering& lowering, const graph::Node& node, std::size_t first, std
     l.weights = dense(weights);
     l.input_first = node.integer("input_first") != 0;
     l.smoothing = static_cast<float>(node.real("smoothing"));
+    l.scale = static_cast<float>(node.real("scale"));
+    l.softcap = static_cast<float>(node.real("softcap"));
     l.ignore = static_cast<int32_t>(node.integer("ignore_index"));
     l.rows = l.x.shape[0];
     l.classes = l.weight.shape[l.input_first ? 1 : 0];
@@ -159,6 +161,9 @@ void compute_loss(Lowering& lowering, const Loss& l, int64_t first, int64_t coun
     }
     if (bytes_of(logits.storage) == 2) dispatch.shader += ".16";
     dispatch.constants.push_back(static_cast<uint32_t>(logits.storage));
+    // Without them the constants are those of a loss that has neither.
+    if (l.scale != 1 || l.softcap != 0)
+        dispatch.constants.insert(dispatch.constants.end(), {l.scale != 1 ? 1u : 0u, l.softcap != 0 ? 1u : 0u});
     dispatch.record = make_record(kernels::loss::CrossEntropyRowsRecord{.logits = logits,
                                                                         .labels = labels,
                                                                         .weights = l.weights,
@@ -171,11 +176,14 @@ void compute_loss(Lowering& lowering, const Loss& l, int64_t first, int64_t coun
                                                                         .stride = word(logits.strides[0]),
                                                                         .ignore = l.ignore,
                                                                         .smoothing = l.smoothing,
-                                                                        .dloss_stride = l.dloss.stride});
+                                                                        .dloss_stride = l.dloss.stride,
+                                                                        .scale = l.scale,
+                                                                        .softcap = l.softcap});
     dispatch.groups = static_cast<uint64_t>(count);
     const auto elements = static_cast<double>(count * l.classes);
     dispatch.bytes = static_cast<double>(logits.bytes()) * (1.0 + std::max(0.0, read_again) + (gradient ? 1.0 : 0.0));
-    dispatch.flops = (loss ? 12.0 : 0.0) * elements + (gradient ? 10.0 : 0.0) * elements;
+    const double of_cap = l.softcap != 0 ? 20.0 : 0.0;
+    dispatch.flops = ((loss ? 12.0 + of_cap : 0.0) + (gradient ? 10.0 + of_cap : 0.0)) * elements;
     lowering.append(std::move(dispatch));
 }
 
