@@ -194,6 +194,72 @@ def gemma3_text(r):
     return c
 
 
+def experts(r, c, count="num_local_experts"):
+    c[count] = r.choice([1, 2, 4])
+    c.update(num_experts_per_tok=r.choice([1, 2, 4]), output_router_logits=r.random() < 0.2)
+    c["num_experts_per_tok"] = min(c["num_experts_per_tok"], c[count])
+    return c
+
+
+def mixtral(r):
+    return experts(r, mistral(r))
+
+
+def qwen3_moe(r):
+    c = experts(r, without(grouped(r)), r.choice(["num_experts", "num_local_experts"]))
+    c.update(head_dim=r.choice([None, 4, 8]), moe_intermediate_size=r.choice([4, 8]), norm_topk_prob=r.random() < 0.6,
+             decoder_sparse_step=r.choice([1, 1, 2]), use_sliding_window=r.random() < 0.4, sliding_window=r.choice([None, 3, 4]))
+    if r.random() < 0.5: c["mlp_only_layers"] = r.choice([[], [0], [1]])
+    return c
+
+
+def gpt_oss(r):
+    c = experts(r, grouped(r))
+    c.update(head_dim=r.choice([4, 8]), sliding_window=r.choice([3, 4, 100]))
+    layer_types(r, c)
+    return c
+
+
+def gemma4_text(r):
+    c = without(gemma3_text(r), "query_pre_attn_scalar", "attn_logit_softcapping", "sliding_window_pattern")
+    c.update(global_head_dim=r.choice([None, 4, 16]), num_kv_shared_layers=r.choice([0, 0, 1]), use_double_wide_mlp=r.random() < 0.5,
+             hidden_size_per_layer_input=r.choice([0, 4]), vocab_size_per_layer_input=VOCABULARY,
+             attention_k_eq_v=r.random() < 0.3, num_global_key_value_heads=1, enable_moe_block=r.random() < 0.4, num_experts=4,
+             top_k_experts=r.choice([1, 2]), moe_intermediate_size=r.choice([4, 8]))
+    full = c.get("rope_parameters", {}).get("full_attention")
+    if full and r.random() < 0.5:
+        c["rope_parameters"]["full_attention"] = {"rope_type": "proportional", "rope_theta": 1e6,
+                                                  "partial_rotary_factor": r.choice([0.25, 0.5, 1.0])}
+    return c
+
+
+def qwen3_5_text(r):
+    c = grouped(r)
+    heads = r.choice([1, 2])
+    c.update(head_dim=r.choice([8, 16]), linear_num_key_heads=heads, linear_num_value_heads=heads * r.choice([1, 2]),
+             linear_key_head_dim=r.choice([3, 4]), linear_value_head_dim=r.choice([4, 5]), linear_conv_kernel_dim=r.choice([1, 2, 4]))
+    if r.random() < 0.7:
+        c["layer_types"] = [r.choice(["full_attention", "linear_attention"]) for _ in range(c["num_hidden_layers"])]
+    if "rope_parameters" in c and r.random() < 0.5: c["rope_parameters"]["partial_rotary_factor"] = r.choice([0.25, 0.5, 1.0])
+    return c
+
+
+def qwen3_5_moe_text(r):
+    c = experts(r, without(qwen3_5_text(r), "intermediate_size"), "num_experts")
+    c.update(moe_intermediate_size=r.choice([4, 8]), shared_expert_intermediate_size=r.choice([4, 6]))
+    return c
+
+
+def lfm2(r):
+    c = without(grouped(r), "rms_norm_eps", "hidden_act", "attention_bias")
+    c.update(norm_eps=r.choice([1e-5, 1e-2]), conv_L_cache=r.choice([1, 2, 3]), conv_bias=r.random() < 0.5,
+             block_auto_adjust_ff_dim=r.random() < 0.7, block_multiple_of=r.choice([1, 8]),
+             block_ffn_dim_multiplier=r.choice([None, 1.0, 1.3]))
+    if r.random() < 0.7: c["layer_types"] = [r.choice(["full_attention", "conv"]) for _ in range(c["num_hidden_layers"])]
+    elif r.random() < 0.5: c["full_attn_idxs"] = [0]
+    return c
+
+
 def arcee(r):
     return dict(grouped(r), mlp_bias=r.random() < 0.4, head_dim=r.choice([None, 4, 8]), hidden_act=r.choice(["relu2", "silu"]))
 
@@ -343,7 +409,8 @@ FAMILIES = {"llama": llama, "qwen3": qwen3, "qwen2": qwen2, "mistral": mistral, 
             "smollm3": smollm3, "granite": granite, "olmo2": grouped, "olmo3": olmo3, "phi3": phi3, "gemma": gemma, "gemma2": gemma2,
             "gemma3_text": gemma3_text, "arcee": arcee, "cohere2": cohere2, "stablelm": stablelm, "glm4": glm4, "gpt_neox": gpt_neox, "gpt2": gpt2, "openai-gpt": openai_gpt, "bert": bert,
             "roberta": roberta, "albert": albert, "deberta": deberta, "deberta-v2": deberta_v2, "distilbert": distilbert, "modernbert": modernbert,
-            "flaubert": flaubert, "xlnet": xlnet, "t5": t5, "bart": bart, "marian": marian, "vit": vit}
+            "mixtral": mixtral, "qwen3_moe": qwen3_moe, "gpt_oss": gpt_oss, "gemma4_text": gemma4_text, "qwen3_5_text": qwen3_5_text,
+            "qwen3_5_moe_text": qwen3_5_moe_text, "lfm2": lfm2, "flaubert": flaubert, "xlnet": xlnet, "t5": t5, "bart": bart, "marian": marian, "vit": vit}
 
 # Keys of other models, and what they may be.
 ODD = {"sliding_window": [None, 3], "use_sliding_window": [False, True], "layer_types": [None, ["full_attention"], ["chunked_attention"]],
@@ -424,7 +491,7 @@ def random_model(r, model_type, cls):
     base = config_class(**({"head_dim": 8} if model_type == "ministral" else {}))
     given.update({k: 0.0 for k, v in base.to_dict().items() if any(d in k for d in DROPOUT) and isinstance(v, float)})
     config = config_class(**given)
-    config._attn_implementation = "eager"
+    config._attn_implementation = config._experts_implementation = "eager"
     model = cls(config)
     g = torch.Generator().manual_seed(r.getrandbits(30))
     with torch.no_grad():
@@ -505,6 +572,7 @@ def write_case(r, folder, manifest, model_type, reference, all_classes):
         if type(loaded) is not cls.config_class: raise ValueError("another model_type")
         model, info = cls.from_pretrained(folder, attn_implementation="eager", dtype=torch.float32, output_loading_info=True)
         if info["missing_keys"] or info["mismatched_keys"] or info["unexpected_keys"]: raise ValueError("other tensors")
+        model.config._experts_implementation = "eager"
         inputs = inputs_of(r, model_type, cls, model.config)
         names = {a for a, _ in (reference["outputs"].items() if isinstance(reference["outputs"], dict) else reference["outputs"])}
         with torch.no_grad(), Float64(model):
