@@ -92,7 +92,7 @@ public:
         const Value flat = reshape(x, {tokens, width});
         const std::string router = name + form_.router;
         const Value to_router = g.parameter(router + ".weight", {experts_, width}, initial);
-        // Not linear(): the reference's router is no module that an adapter could act at.
+        // Not linear(): an adapter does not act at the reference's router.
         Value scores = matmul(to_float32(flat), to_float32(to_router), {.transpose_b = 1});
         if (form_.joined) scores = scores + to_float32(g.parameter(router + ".bias", {experts_}, zeros()));
         const bool balanced = balanced_ && g.mode() == HK_MODE_TRAIN;

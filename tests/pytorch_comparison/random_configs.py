@@ -222,14 +222,16 @@ def gpt_oss(r):
 
 def gemma4_text(r):
     c = without(gemma3_text(r), "query_pre_attn_scalar", "attn_logit_softcapping", "sliding_window_pattern")
-    c.update(global_head_dim=r.choice([None, 4, 16]), num_kv_shared_layers=r.choice([0, 0, 1]), use_double_wide_mlp=r.random() < 0.5,
+    c.update(global_head_dim=r.choice([0, 4, 16]), num_kv_shared_layers=r.choice([0, 0, 1]), use_double_wide_mlp=r.random() < 0.5,
              hidden_size_per_layer_input=r.choice([0, 4]), vocab_size_per_layer_input=VOCABULARY,
              attention_k_eq_v=r.random() < 0.3, num_global_key_value_heads=1, enable_moe_block=r.random() < 0.4, num_experts=4,
              top_k_experts=r.choice([1, 2]), moe_intermediate_size=r.choice([4, 8]))
-    full = c.get("rope_parameters", {}).get("full_attention")
-    if full and r.random() < 0.5:
-        c["rope_parameters"]["full_attention"] = {"rope_type": "proportional", "rope_theta": 1e6,
-                                                  "partial_rotary_factor": r.choice([0.25, 0.5, 1.0])}
+    rope = c.pop("rope_parameters", {})
+    if rope:  # the class has no defaults for one of the two
+        usual = {"rope_type": "default", "rope_theta": r.choice([10000.0, 500.0])}
+        proportional = {"rope_type": "proportional", "rope_theta": 1e6, "partial_rotary_factor": r.choice([0.25, 0.5, 1.0])}
+        c["rope_parameters"] = {"sliding_attention": rope.get("sliding_attention", usual),
+                                "full_attention": r.choice([proportional, rope.get("full_attention", usual)])}
     return c
 
 

@@ -61,6 +61,7 @@ public:
           full_(RotarySettings::read(
               c, {.theta = 1e6, .partial_factor = 1.0, .layer_type = kFull, .scaling = false, .proportional = true})),
           local_(RotarySettings::read(c, {.layer_type = kSliding, .scaling = false})) {
+        if (s_.global_head_dim == 0) s_.global_head_dim.reset();
         const std::string both_sides = c.string("use_bidirectional_attention", "");
         if (both_sides == "all")
             throw unsupported("use_bidirectional_attention is 'all': expected null, or vision, which is about images");
