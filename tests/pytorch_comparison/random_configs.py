@@ -231,7 +231,7 @@ def gemma4_text(r):
         usual = {"rope_type": "default", "rope_theta": r.choice([10000.0, 500.0])}
         proportional = {"rope_type": "proportional", "rope_theta": 1e6, "partial_rotary_factor": r.choice([0.25, 0.5, 1.0])}
         c["rope_parameters"] = {"sliding_attention": rope.get("sliding_attention", usual),
-                                "full_attention": r.choice([proportional, rope.get("full_attention", usual)])}
+                                "full_attention": proportional}  # the others have tables for head_dim there
     return c
 
 
@@ -240,8 +240,8 @@ def qwen3_5_text(r):
     heads = r.choice([1, 2])
     c.update(head_dim=r.choice([8, 16]), linear_num_key_heads=heads, linear_num_value_heads=heads * r.choice([1, 2]),
              linear_key_head_dim=r.choice([3, 4]), linear_value_head_dim=r.choice([4, 5]), linear_conv_kernel_dim=r.choice([1, 2, 4]))
-    if r.random() < 0.7:
-        c["layer_types"] = [r.choice(["full_attention", "linear_attention"]) for _ in range(c["num_hidden_layers"])]
+    c["layer_types"] = r.sample(["full_attention", "linear_attention"], 2) + r.choice([[], ["linear_attention"]])
+    c["num_hidden_layers"] = len(c["layer_types"])  # the class needs one of each
     if "rope_parameters" in c and r.random() < 0.5: c["rope_parameters"]["partial_rotary_factor"] = r.choice([0.25, 0.5, 1.0])
     return c
 
@@ -658,7 +658,8 @@ def main():
             for model_type in part.get("model_types", []):
                 if model_type in FAMILIES:
                     cases += [(part, model_type, c) for c in part["classes"]
-                              if hasattr(T, c["class"]) and "DoubleHeads" not in c["class"]]
+                              if hasattr(T, c["class"]) and "DoubleHeads" not in c["class"]
+                              and getattr(T, c["class"]).config_class is T.CONFIG_MAPPING[model_type]]  # not of images, too
     classes = [c["class"] for _, _, c in cases] + ["GraniteForCausalLM", "NoSuchModel"]
     by_type = collections.defaultdict(list)
     for case in cases: by_type[case[1]].append(case)

@@ -67,6 +67,9 @@ public:
             throw unsupported("use_bidirectional_attention is 'all': expected null, or vision, which is about images");
         require(both_sides.empty() || both_sides == "vision",
                 "use_bidirectional_attention is '" + both_sides + "', expected null, vision or all");
+        const std::string type = c.string("rope_parameters.rope_type", "default"); // the class may write it
+        require(type == "default", "rope_parameters.rope_type is '" + type +
+                                       "', expected rope_parameters.full_attention and .sliding_attention");
         require(s_.num_layers > 0, "num_hidden_layers must be positive");
         require(s_.shared_layers < s_.num_layers, "num_kv_shared_layers must be below num_hidden_layers");
         if (s_.keys_are_values)

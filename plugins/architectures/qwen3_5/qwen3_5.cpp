@@ -66,6 +66,11 @@ public:
         // Positions of rows, columns and times of images, which are the same for text.
         for (const char* object : {"rope_parameters.", "rope_scaling."})
             for (const char* key : {"mrope_section", "mrope_interleaved"}) c.has(std::string(object) + key);
+        if (c.has("partial_rotary_factor")) // the reference reads this one, where a file has both
+            require(c.real("partial_rotary_factor") == rotary_.partial_factor,
+                    "partial_rotary_factor is " + std::to_string(c.real("partial_rotary_factor")) +
+                        ", but that of rope_parameters is " + std::to_string(rotary_.partial_factor) +
+                        ": remove the one that is wrong");
         require_heads(s_.num_heads, s_.num_key_value_heads, "num_attention_heads", "num_key_value_heads");
         require_heads(s_.value_heads, s_.key_heads, "linear_num_value_heads", "linear_num_key_heads");
         rotary_.check(s_.head_dim);
