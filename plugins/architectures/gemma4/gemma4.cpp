@@ -2,6 +2,7 @@
 // attend to the keys and values of earlier ones, an input of its own for every layer, and experts next to the
 // feed-forward layer.
 #include "experts.hpp"
+#include "layer_types.hpp"
 #include "rotary.hpp"
 
 #include <map>
@@ -140,20 +141,9 @@ private:
     };
 
     void read_layers(const Config& c) {
-        const bool listed = c.has("layer_types");
-        const auto count = listed ? static_cast<int64_t>(c.count("layer_types")) : s_.num_layers;
-        require(count == s_.num_layers, "layer_types has " + std::to_string(count) +
-                                            " elements, num_hidden_layers is " + std::to_string(s_.num_layers));
-        for (int64_t i = 0; i < s_.num_layers; ++i) {
-            bool windowed = (i + 1) % 6 != 0;
-            if (listed) {
-                const std::string key = "layer_types." + std::to_string(i), type = c.string(key);
-                require(type == kFull || type == kSliding,
-                        key + " is '" + type + "', expected full_attention or sliding_attention");
-                windowed = type == kSliding;
-            }
-            windowed_.push_back(windowed && i + 1 < s_.num_layers); // the last one never has a window
-        }
+        windowed_ = read_layer_types(c, s_.num_layers, kSliding, kFull, "full_attention or sliding_attention",
+                                     [](int64_t i) { return (i + 1) % 6 != 0; });
+        windowed_.back() = false; // the last one never has a window
         for (int64_t i = first_shared(); i < s_.num_layers; ++i) {
             bool before = false;
             for (int64_t j = 0; j < first_shared(); ++j) before |= windowed(j) == windowed(i);

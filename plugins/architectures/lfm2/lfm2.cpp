@@ -1,4 +1,5 @@
 // LFM2 (Liquid AI 2025): short gated convolutions in most layers, attention with normed queries and keys in the others.
+#include "layer_types.hpp"
 #include "rotary.hpp"
 #include "states.hpp"
 
@@ -84,21 +85,11 @@ private:
     static constexpr const char *kAttention = "full_attention", *kConvolution = "conv";
 
     void read_layers(const Config& c) {
-        const bool listed = c.has("layer_types"), by_number = c.has("full_attn_idxs");
-        attends_.assign(static_cast<std::size_t>(s_.num_layers), !listed && !by_number);
-        if (listed) {
-            require(c.count("layer_types") == attends_.size(),
-                    "layer_types has " + std::to_string(c.count("layer_types")) + " elements, num_hidden_layers is " +
-                        std::to_string(s_.num_layers));
-            for (std::size_t i = 0; i < attends_.size(); ++i) {
-                const std::string key = "layer_types." + std::to_string(i), type = c.string(key);
-                require(type == kAttention || type == kConvolution,
-                        key + " is '" + type + "', expected full_attention or conv");
-                attends_[i] = type == kAttention;
-            }
-            return;
-        }
-        for (std::size_t i = 0; by_number && i < c.count("full_attn_idxs"); ++i) {
+        attends_ = read_layer_types(c, s_.num_layers, kAttention, kConvolution, "full_attention or conv",
+                                    [](int64_t) { return true; });
+        if (c.has("layer_types") || !c.has("full_attn_idxs")) return;
+        std::fill(attends_.begin(), attends_.end(), false);
+        for (std::size_t i = 0; i < c.count("full_attn_idxs"); ++i) {
             const std::string key = "full_attn_idxs." + std::to_string(i);
             const int64_t layer = c.integer(key);
             require(layer >= 0 && layer < s_.num_layers, key + " is " + std::to_string(layer) + ", but there are " +

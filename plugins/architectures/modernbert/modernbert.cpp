@@ -1,5 +1,6 @@
 // ModernBERT (Warner et al. 2024): a pre-norm encoder with rotary positions, gated feed-forward, and windows to both
 // sides in two of three layers.
+#include "layer_types.hpp"
 #include "pooling.hpp"
 #include "rotary.hpp"
 
@@ -127,20 +128,8 @@ private:
 
     void read_layers(const Config& c) {
         const int64_t period = c.integer("global_attn_every_n_layers");
-        const bool listed = c.has("layer_types");
-        const auto count = listed ? static_cast<int64_t>(c.count("layer_types")) : s_.num_layers;
-        require(count == s_.num_layers, "layer_types has " + std::to_string(count) +
-                                            " elements, num_hidden_layers is " + std::to_string(s_.num_layers));
-        for (int64_t i = 0; i < s_.num_layers; ++i) {
-            bool windowed = i % period != 0;
-            if (listed) {
-                const std::string key = "layer_types." + std::to_string(i), type = c.string(key);
-                require(type == kFull || type == kSliding,
-                        key + " is '" + type + "', expected full_attention or sliding_attention");
-                windowed = type == kSliding;
-            }
-            windowed_.push_back(windowed);
-        }
+        windowed_ = read_layer_types(c, s_.num_layers, kSliding, kFull, "full_attention or sliding_attention",
+                                     [&](int64_t i) { return i % period != 0; });
     }
 
     int64_t head_dim() const { return s_.hidden_size / s_.num_heads; }

@@ -1,6 +1,7 @@
 // Qwen3.5 (Qwen Team 2026): three of four layers are gated delta rules, the others attention whose result is gated. The
 // variant with experts has one more that every token uses.
 #include "experts.hpp"
+#include "layer_types.hpp"
 #include "rotary.hpp"
 #include "states.hpp"
 
@@ -130,20 +131,8 @@ private:
 
     void read_layers(const Config& c) {
         const int64_t interval = c.integer("full_attention_interval");
-        const bool listed = c.has("layer_types");
-        const auto count = listed ? static_cast<int64_t>(c.count("layer_types")) : s_.num_layers;
-        require(count == s_.num_layers, "layer_types has " + std::to_string(count) +
-                                            " elements, num_hidden_layers is " + std::to_string(s_.num_layers));
-        for (int64_t i = 0; i < s_.num_layers; ++i) {
-            bool attends = (i + 1) % interval == 0;
-            if (listed) {
-                const std::string key = "layer_types." + std::to_string(i), type = c.string(key);
-                require(type == kFull || type == kLinear,
-                        key + " is '" + type + "', expected full_attention or linear_attention");
-                attends = type == kFull;
-            }
-            attends_.push_back(attends);
-        }
+        attends_ = read_layer_types(c, s_.num_layers, kFull, kLinear, "full_attention or linear_attention",
+                                    [&](int64_t i) { return (i + 1) % interval == 0; });
     }
 
     Initializer initial() const { return normal(s_.initializer_range); }
