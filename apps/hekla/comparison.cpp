@@ -237,11 +237,15 @@ Status widen_bars(const Fixture& fixture, const FixtureModel& model, program::St
     FixtureReport errors;
     HK_TRY(compare(fixture, computed, errors));
     const auto widen = [](double& bar, double error) { bar = std::max(bar, kTimes * error); };
-    const auto widen_each = [](double& bar, Worst& ours, const Worst& by_weights) {
+    const auto widen_each = [](double& bar, Worst& ours, const Worst& by_weights, const Worst* gradients = nullptr) {
         const double before = bar;
         double nearest = 0.0;
         for (const auto& [tensor, error] : ours.all) {
-            const double allowed = std::max(before, kTimes * by_weights.all.at(tensor));
+            double allowed = std::max(before, kTimes * by_weights.all.at(tensor));
+            // A bias that begins at zero is nothing but its steps, whose directions are as exact as its gradient.
+            if (gradients != nullptr)
+                if (const auto found = gradients->all.find("grad." + tensor.substr(6)); found != gradients->all.end())
+                    allowed = std::max(allowed, 2 * found->second);
             if (error / allowed <= nearest || std::isnan(nearest)) continue; // NaN is the nearest
             nearest = error / allowed;
             std::tie(bar, ours.error, ours.tensor) = std::tie(allowed, error, tensor);
@@ -251,7 +255,7 @@ Status widen_bars(const Fixture& fixture, const FixtureModel& model, program::St
     widen(report.bars.loss, errors.loss);
     widen_each(report.bars.gradients, report.gradients, errors.gradients);
     widen(report.bars.adamw_loss, errors.adamw_loss);
-    widen_each(report.bars.adamw, report.adamw, errors.adamw);
+    widen_each(report.bars.adamw, report.adamw, errors.adamw, &report.gradients);
     report.bars_of_model = true;
     return {};
 }
