@@ -2,6 +2,7 @@
 
 #include "generate/decoder_reference.hpp"
 #include "graph/gradient.hpp"
+#include "model/dtype.hpp"
 
 #include <cmath>
 #include <fmt/format.h>

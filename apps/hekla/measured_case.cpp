@@ -241,8 +241,8 @@ Result<ordered_json> measure_generation(program::Runtime& runtime, const plugin:
     const std::vector<plugin::BatchField> fields{{"input_ids", graph::Kind::int32, {1, 1}},
                                                  {"next_ids", graph::Kind::int32, {1, 1}}};
     HK_ASSIGN(const graph::Graph described, composition->build(HK_MODE_EVALUATE, fields));
-    HK_ASSIGN(const auto store,
-              program::ParameterStore::create(runtime, program::parameter_table(described), {.weights = weights}));
+    HK_ASSIGN(const auto store, program::ParameterStore::create(runtime, program::parameter_table(described),
+                                                                {.weights = weights, .panels = true}));
     HK_TRY(upload_initial(*store, described));
     HK_ASSIGN(const auto decoder, generate::make_program_decoder(runtime, *store, *composition));
     const int64_t rows = std::max<int64_t>(1, c.slots);

@@ -24,7 +24,7 @@ bool has_kernels(const Lowering& lowering, const ParameterStore& store) {
 Result<std::unique_ptr<Program>> Program::compile(Runtime& runtime, const graph::Graph& graph, ParameterStore& store,
                                                   const CompileOptions& options) {
     CompileOptions with_store = options;
-    with_store.parameters = store.storage();
+    with_store.parameters = store.stored_otherwise();
     Limits limits = runtime.limits(store.kernels());
     HK_ASSIGN(Lowering lowering, lower(graph, limits, with_store));
     if (limits.generated_shaders && !has_kernels(lowering, store)) {

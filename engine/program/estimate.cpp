@@ -93,7 +93,7 @@ Status Estimator::add_store(std::vector<ParameterEntry> table, const StoreOption
               place_parameters(table_, target_.limits, options,
                                options.max_chunk_bytes > 0 ? options.max_chunk_bytes : target_.max_buffer_bytes));
     for (const ParameterEntry& entry : table_) sum_.parameters += entry.shape.elements();
-    storage_ = stored_in_16_bits(table_);
+    stored_otherwise_ = stored_otherwise(table_);
     std::optional<Shards> shards; // of the last rank, which has most
     if (options.shard) {
         ShardOptions last = *options.shard;
@@ -120,7 +120,7 @@ Status Estimator::add_store(std::vector<ParameterEntry> table, const StoreOption
 
 Result<Lowering> Estimator::add(const graph::Graph& graph, CompileOptions options, double times,
                                 uint64_t Estimate::*states) {
-    options.parameters = storage_;
+    options.parameters = stored_otherwise_;
     HK_ASSIGN(Lowering lowering, lower(graph, target_.limits, options));
     HK_TRY(add(lowering, times, states));
     lowering.graph = nullptr;

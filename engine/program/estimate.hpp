@@ -91,7 +91,7 @@ private:
     Estimate sum_;
     std::vector<ParameterEntry> table_;
     std::vector<StoreChunk> chunks_;
-    std::map<std::string, Storage> storage_;
+    std::map<std::string, StoredAs> stored_otherwise_;
     std::set<std::string, std::less<>> states_;
     std::vector<uint64_t> blocks_; // of the arena
     std::map<std::string, NodeCost> nodes_;

@@ -1,6 +1,7 @@
 #include "program/parameter_store.hpp"
 
 #include "program/lowering/half.hpp"
+#include "program/lowering/matmul_kernels.hpp"
 #include "program/lowering/storage16.hpp"
 #include "program/runtime.hpp"
 #include "program/shared_weights.hpp"
@@ -73,10 +74,44 @@ void choose_storage(std::vector<ParameterEntry>& table, const StoreOptions& opti
     }
 }
 
-std::map<std::string, Storage> stored_in_16_bits(const std::vector<ParameterEntry>& table) {
-    std::map<std::string, Storage> result;
+namespace {
+
+// Smaller weights stay in a core's cache, however they are stored.
+constexpr int64_t kLeastElementsOfPanels = int64_t{1} << 16;
+
+void choose_panels(std::vector<ParameterEntry>& table, const Limits& limits, const StoreOptions& options) {
+    const int64_t columns = panel_columns(limits);
+    if (!options.panels || columns == 0 || options.gradients || options.moments.count > 0) return;
+    for (ParameterEntry& entry : table)
+        if (entry.readable_by_panels && !entry.own && entry.shape.elements() >= kLeastElementsOfPanels &&
+            entry.shape[entry.transposed ? 0 : 1] % columns == 0)
+            entry.panel = columns;
+}
+
+// Copies a matrix [K, N], or [N, K] if the entry is transposed, to panels, or back.
+template<class From, class To>
+void copy_panels(const ParameterEntry& entry, From from, To to, bool back) {
+    const int64_t k = entry.shape[entry.transposed ? 1 : 0], n = entry.shape[entry.transposed ? 0 : 1];
+    const int64_t of_row = entry.transposed ? 1 : n, of_column = entry.transposed ? k : 1;
+    std::size_t at = 0;
+    for (int64_t first = 0; first < n; first += entry.panel)
+        for (int64_t row = 0; row < k; ++row)
+            for (int64_t column = first; column < first + entry.panel; ++column, ++at) {
+                const auto as_rows = static_cast<std::size_t>(row * of_row + column * of_column);
+                if (back)
+                    to[as_rows] = from[at];
+                else
+                    to[at] = from[as_rows];
+            }
+}
+
+} // namespace
+
+std::map<std::string, StoredAs> stored_otherwise(const std::vector<ParameterEntry>& table) {
+    std::map<std::string, StoredAs> result;
     for (const ParameterEntry& entry : table)
-        if (entry.storage != Storage::f32) result.emplace(entry.name, entry.storage);
+        if (entry.storage != Storage::f32 || entry.panel != 0)
+            result.emplace(entry.name, StoredAs{entry.storage, entry.panel, entry.transposed});
     return result;
 }
 
@@ -88,6 +123,7 @@ Result<std::vector<StoreChunk>> place_parameters(std::vector<ParameterEntry>& ta
         return invalid_argument(
             "moments are stored in float32 or bfloat16: squares of gradients leave float16's range");
     choose_storage(table, options);
+    choose_panels(table, limits, options);
     std::vector<StoreChunk> chunks;
     std::set<std::string_view> names;
     for (ParameterEntry& entry : table) {
@@ -180,7 +216,7 @@ const ParameterEntry* ParameterStore::find(std::string_view name) const {
     return it == index_.end() ? nullptr : &table_[it->second];
 }
 
-std::map<std::string, Storage> ParameterStore::storage() const { return stored_in_16_bits(table_); }
+std::map<std::string, StoredAs> ParameterStore::stored_otherwise() const { return program::stored_otherwise(table_); }
 
 bool ParameterStore::has(StoreArena arena, uint32_t chunk) const { return find_buffer(arena, chunk) != nullptr; }
 
@@ -223,6 +259,12 @@ Status ParameterStore::upload(std::string_view name, std::span<const float> valu
         return invalid_argument(fmt::format("'{}' {} takes {} numbers; {} were given", name, entry->shape.text(),
                                             entry->shape.elements(), values.size()));
     if (is_sharded(arena)) return parts_only(name, arena);
+    ResourceVector<float> panels(host_memory());
+    if (entry->panel != 0) {
+        panels.resize(values.size());
+        copy_panels(*entry, values, std::span(panels), false);
+        values = panels;
+    }
     return write(buffer(arena, entry->chunk), storage_in(arena, entry->storage), entry->offset, values);
 }
 
@@ -278,7 +320,8 @@ Status ParameterStore::upload(std::span<const Part> parts) {
     for (const Part& part : parts) {
         HK_ASSIGN(const ParameterEntry* entry, entry_in(part.name, StoreArena::parameters));
         const auto elements = static_cast<uint64_t>(entry->shape.elements());
-        if (entry->storage != Storage::f32 || part.first > elements || part.values.size() > elements - part.first)
+        if (entry->storage != Storage::f32 || entry->panel != 0 || part.first > elements ||
+            part.values.size() > elements - part.first)
             return internal_error(fmt::format("'{}' {}: {} numbers from {} on", part.name, entry->shape.text(),
                                               part.values.size(), part.first));
         bytes.push_back({&buffer(StoreArena::parameters, entry->chunk), (entry->offset + part.first) * sizeof(float),
@@ -292,7 +335,10 @@ Result<ResourceArray<float>> ParameterStore::download(std::string_view name, Sto
     if (is_sharded(arena)) return parts_only(name, arena);
     ResourceArray<float> values(static_cast<std::size_t>(entry->shape.elements()), host_memory());
     HK_TRY(read(buffer(arena, entry->chunk), storage_in(arena, entry->storage), entry->offset, values));
-    return values;
+    if (entry->panel == 0) return values;
+    ResourceArray<float> rows(values.size(), host_memory());
+    copy_panels(*entry, std::span<const float>(values), std::span<float>(rows), true);
+    return rows;
 }
 
 Status ParameterStore::zero(StoreArena arena) {

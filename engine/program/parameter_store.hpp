@@ -46,6 +46,9 @@ struct StoreOptions {
     std::shared_ptr<SharedWeights> shared = nullptr;
     // With several ranks: only the moments of the rank's own elements are stored.
     std::optional<ShardOptions> shard = std::nullopt;
+    // For inference on CPUs: large weights that linears alone read are stored by panels, in which a product reads them
+    // from one stretch of memory.
+    bool panels = false;
     // Parameters that are not shared then: those of adapters. The others are placed as if these did not exist.
     std::set<std::string, std::less<>> own = {};
 };
@@ -58,10 +61,10 @@ inline constexpr std::size_t kStoreArenas = 4;
 // Sets storage, trained and own of each tensor of a table.
 void choose_storage(std::vector<ParameterEntry>& table, const StoreOptions& options);
 
-// Returns the names of the tensors of a table that are stored in 16 bits, for CompileOptions::parameters.
-std::map<std::string, Storage> stored_in_16_bits(const std::vector<ParameterEntry>& table);
+// Returns the tensors of a table that are not stored row by row in float32, for CompileOptions::parameters.
+std::map<std::string, StoredAs> stored_otherwise(const std::vector<ParameterEntry>& table);
 
-// Places the tensors of a table: sets chunk, offset, storage, trained and own of each. largest: bytes of one
+// Places the tensors of a table: sets chunk, offset, storage, panel, trained and own of each. largest: bytes of one
 // allocation. Errors: a larger tensor; duplicate names; incompatible options.
 Result<std::vector<StoreChunk>> place_parameters(std::vector<ParameterEntry>& table, const Limits& limits,
                                                  const StoreOptions& options, uint64_t largest);
@@ -80,7 +83,7 @@ public:
     const ParameterEntry* find(std::string_view name) const; // null if there is none
     const std::vector<StoreChunk>& chunks() const { return chunks_; }
     const Shards* shards() const { return shards_ ? &*shards_ : nullptr; } // null without StoreOptions::shard
-    std::map<std::string, Storage> storage() const; // of those parameters that are stored in 16 bits
+    std::map<std::string, StoredAs> stored_otherwise() const;              // as above, of the table
     // Returns whether a chunk has memory in that arena; without a chunk: whether any has.
     bool has(StoreArena arena) const;
     bool has(StoreArena arena, uint32_t chunk) const;
@@ -90,7 +93,7 @@ public:
     // float32, row-major, exactly the tensor's elements; rounded, and widened again, if they are stored in 16 bits.
     // These wait for everything submitted.
     Status upload(std::string_view name, std::span<const float> values, StoreArena arena = StoreArena::parameters);
-    // Some elements of parameters, which are stored in float32, in few submissions.
+    // Some elements of parameters, which are stored row by row in float32, in few submissions.
     struct Part {
         std::string_view name;
         uint64_t first = 0; // element

@@ -4,10 +4,12 @@
 //! variant t6x4 TM=6 TN=4 MOST=64
 //! variant t2x4 TM=2 TN=4 MOST=64
 //! variant t1x6 TM=1 TN=6 MOST=64
+//! variant t1x2 TM=1 TN=2 MOST=64
 //! variant t8x1 TM=8 TN=1 MOST=64
 //! variant t6x4_16 TM=6 TN=4 MOST=16 STORAGE16
 //! variant t2x4_16 TM=2 TN=4 MOST=16 STORAGE16
 //! variant t1x6_16 TM=1 TN=6 MOST=16 STORAGE16
+//! variant t1x2_16 TM=1 TN=2 MOST=16 STORAGE16
 //! variant t8x1_16 TM=8 TN=1 MOST=16 STORAGE16
 // C = A B, one subgroup per tile of TM rows and TN vectors of columns, for drivers that execute a load with the same
 // address in all lanes as one scalar load (capability uniform_loads): A is loaded this way, and the S columns of a
@@ -25,7 +27,7 @@ layout(constant_id = 2) const uint MANY = 0; // a split of K has MOST or more
 layout(constant_id = 3) const uint SOME = 1; // a split has 16 or more, in addition to multiples of MOST
 layout(constant_id = 4) const uint REST = 1; // K is not a multiple of 16
 layout(constant_id = 5) const uint BY_ROWS = 0; // the order of the tiles
-layout(constant_id = 6) const uint PACKED = 0;  // B is packed in panels of the tile's columns (matmul/pack)
+layout(constant_id = 6) const uint PACKED = 0;  // vectors of a panel of B (matmul/pack), which divide TN; 0: not packed
 layout(constant_id = 7) const uint EPILOGUE = 0;
 
 void main() {
@@ -47,7 +49,9 @@ void main() {
     uint64_t b[TN];
     [[unroll]] for (uint j = 0; j < TN; ++j) {
         first[j] = min(tile.n0 + j * S, max(N, S) - S);
-        b[j] = tile.b + (PACKED != 0 ? uint64_t(tile.n0 / (S * TN)) * r.ldp + j * S : uint64_t(first[j])) * bytes_of(kB);
+        const uint vector = PACKED == 0 ? 0 : min(tile.n0 / S + j, (N + S * PACKED - 1) / (S * PACKED) * PACKED - 1);
+        const uint64_t at = PACKED == 0 ? uint64_t(first[j]) : uint64_t(vector / PACKED) * r.ldp + vector % PACKED * S;
+        b[j] = tile.b + at * bytes_of(kB);
     }
 
     float sum[TM * TN];

@@ -156,6 +156,7 @@ using Outcome = std::map<std::string, graph::Tensor>;
 
 struct RunOptions {
     program::CompileOptions compile;
+    program::StoreOptions store = {.gradients = true};
     program::RunScalars scalars;
     int runs = 1;
     std::function<void(program::Runtime&)> between = nullptr; // called between two runs
@@ -164,7 +165,7 @@ struct RunOptions {
 // Feeds must contain the values that the device stores: call rounded() first.
 inline Outcome run_on_device(program::Runtime& runtime, const Graph& graph, const graph::Feeds& feeds,
                              RunOptions options) {
-    auto store = program::ParameterStore::create(runtime, program::parameter_table(graph), {.gradients = true});
+    auto store = program::ParameterStore::create(runtime, program::parameter_table(graph), options.store);
     REQUIRE_MESSAGE(store.ok(), store.message());
     for (const auto& [name, tensor] : feeds.parameters) {
         const std::vector<float> values(tensor.data.begin(), tensor.data.end());

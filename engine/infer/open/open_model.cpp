@@ -120,7 +120,8 @@ Result<std::string> weights_key(const Model& m, const model::ModelFolder* base, 
     if (problem) return io_error(fmt::format("{}: {}", m.path.string(), problem.message()));
     for (const program::ParameterEntry& entry : m.table)
         if (!m.own.contains(entry.name))
-            key += fmt::format("\n{} {} {}", entry.name, entry.shape.text(), entry.readable_in_16_bits);
+            key += fmt::format("\n{} {} {} {} {}", entry.name, entry.shape.text(), entry.readable_in_16_bits,
+                               entry.readable_by_panels, entry.transposed);
     return key;
 }
 
@@ -383,6 +384,7 @@ Result<Model> open_at(const plugin::Registry& registry, const program::RuntimeSo
     MadeTensors made;
     program::StoreOptions store;
     store.weights = options.weights;
+    store.panels = true;
     if (m.exported != nullptr) {
         HK_ASSIGN(tensors, exported_tensors(graph, *m.exported, m.has_slots));
     } else {

@@ -56,9 +56,11 @@ private:
         HK_ASSIGN(s_, attention_sizes(node_, in_[in_q], in_[in_k], in_[in_v]));
         capacity_ = node_.integer("capacity");
         const std::string& name = node_.text("cache");
-        const std::map<std::string, Storage>& matrices = lowering_.options.parameters;
-        const Storage storage =
-            lowering_.options.cache.value_or(matrices.empty() ? Storage::f32 : matrices.begin()->second);
+        const std::map<std::string, StoredAs>& parameters = lowering_.options.parameters;
+        const auto in_16_bits = std::ranges::find_if(
+            parameters, [](const auto& parameter) { return bytes_of(parameter.second.storage) == 2; });
+        const Storage storage = lowering_.options.cache.value_or(
+            in_16_bits == parameters.end() ? Storage::f32 : in_16_bits->second.storage);
         keys_ =
             lowering_.named(ResourceKind::state, name + ".k", {s_.batch, s_.key_heads, capacity_, s_.width}, storage);
         values_ = lowering_.named(ResourceKind::state, name + ".v", {s_.batch, s_.key_heads, capacity_, s_.value_width},

@@ -62,8 +62,8 @@ struct CompileOptions {
     // f16 or bf16: storage of the factors of matmul and linear, and of their results if nothing needs them in 32 bits;
     // sums are always float32. Values of kind float32 are not affected.
     Storage precision = Storage::f32;
-    // Parameters that are stored in 16 bits, by name. Program::compile takes them from its store.
-    std::map<std::string, Storage> parameters = {};
+    // Parameters that are stored in 16 bits or by panels, by name. Program::compile takes them from its store.
+    std::map<std::string, StoredAs> parameters = {};
     // Storage of the keys and values of attention over a cache. Empty: that of the store's matrices.
     std::optional<Storage> cache = {};
     // No matrix product is cut into two that split K differently, so that a row of a batch has the same bits in every

@@ -2,6 +2,7 @@
 #include "base/hash.hpp"
 #include "program/lowering/families.hpp"
 #include "program/lowering/loop.hpp"
+#include "program/lowering/matmul_kernels.hpp"
 
 #include <fmt/format.h>
 
@@ -41,6 +42,38 @@ View sequence(Lowering& lowering, int64_t length, int64_t start, int64_t step) {
     return constant_of(lowering, graph::Kind::int32, graph::Shape{length}, std::move(content));
 }
 
+// Returns whether a linear reads the weight in the order in which it is stored by panels.
+bool reads_panels(const graph::Node& node, std::size_t input, const StoredAs& stored) {
+    return node.op == Op::linear && input == 1 && (node.integer("input_first") == 0) == stored.transposed;
+}
+
+// A weight that is stored by panels is read so by linears; other readers get a copy of it, row by row.
+View parameter_of(Lowering& lowering, graph::ValueId value, const std::string& name) {
+    const graph::Shape& shape = lowering.graph->shape(value);
+    const View rows = lowering.parameter(name, shape);
+    const auto found = lowering.options.parameters.find(name);
+    if (found == lowering.options.parameters.end() || found->second.panel == 0) return rows;
+    const StoredAs& stored = found->second;
+    const int64_t k = shape[stored.transposed ? 1 : 0], n = shape[stored.transposed ? 0 : 1], width = stored.panel;
+    View panels = rows;
+    panels.shape = {n / width, k, width};
+    panels.strides = panels.shape.strides();
+    if (panel_columns(lowering.limits) == width) lowering.panels.emplace(value, panels);
+    bool copied = lowering.panels.empty() || !lowering.panels.contains(value);
+    for (const auto& [output, from] : lowering.graph->outputs) copied = copied || from == value;
+    for (graph::NodeId id = 0; id < lowering.graph->nodes.size(); ++id) {
+        const graph::Node& node = lowering.graph->nodes[id];
+        for (std::size_t i = 0; lowering.needed[id] && i < node.inputs.size(); ++i)
+            copied = copied || (node.inputs[i] == value && !reads_panels(node, i, stored));
+    }
+    if (!copied) return rows; // which nothing reads
+    View copy = lowering.contiguous(
+        transposed(panels, stored.transposed ? std::vector<int64_t>{0, 2, 1} : std::vector<int64_t>{1, 0, 2}));
+    copy.shape = shape;
+    copy.strides = shape.strides();
+    return copy;
+}
+
 } // namespace
 
 Status lower_leaf(Lowering& lowering, graph::NodeId id) {
@@ -64,7 +97,7 @@ Status lower_leaf(Lowering& lowering, graph::NodeId id) {
                    : lowering.named(ResourceKind::state, state->second, shape, storage_of(kind));
         break;
     }
-    case Op::parameter: view = lowering.parameter(node.text("name"), shape); break;
+    case Op::parameter: view = parameter_of(lowering, output, node.text("name")); break;
     case Op::buffer: {
         view = lowering.named(ResourceKind::state, buffer_state(node.text("name")), shape, storage_of(kind));
         std::vector<std::byte> content;

@@ -207,7 +207,8 @@ View Lowering::named(ResourceKind kind, const std::string& name, const graph::Sh
 
 View Lowering::parameter(const std::string& name, const graph::Shape& shape) {
     const auto it = options.parameters.find(name);
-    return named(ResourceKind::parameter, name, shape, it == options.parameters.end() ? Storage::f32 : it->second);
+    return named(ResourceKind::parameter, name, shape,
+                 it == options.parameters.end() ? Storage::f32 : it->second.storage);
 }
 
 View Lowering::stored(const StoreTensor& tensor, const graph::Shape& shape, Storage storage) {

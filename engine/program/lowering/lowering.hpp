@@ -52,6 +52,7 @@ public:
     std::vector<View> views;                    // by graph::ValueId; resource 0: not made yet
     std::vector<bool> needed;                   // by graph::NodeId: whether it is computed
     std::vector<bool> read;                     // by graph::ValueId: whether needed nodes or the caller read it
+    std::map<graph::ValueId, View> panels;      // [N / W, K, W]: parameters that are stored so, for linears
     std::vector<bool> stored_in_16_bits;        // by graph::ValueId; empty if options.precision is f32
     graph::NodeId current = 0;                  // the node being lowered
     std::map<std::string, std::string> choices; // KernelChoice::text() by KernelProblem::key, with those of the options

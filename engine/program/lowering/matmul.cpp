@@ -221,7 +221,8 @@ std::vector<uint32_t> constants_of(const Tiling& tiling, const Limits& limits, c
                 some ? 1u : 0u,
                 p.k % 16 != 0 ? 1u : 0u,
                 tiling.by_rows ? 1u : 0u,
-                packed || p.b.panel != 0 ? 1u : 0u,
+                packed ? static_cast<uint32_t>(tiling.kernel->tile_n)
+                       : static_cast<uint32_t>(p.b.panel != 0 ? p.b.leading / limits.subgroup_size : 0),
                 epilogue,
                 p.grouped.how};
     }
@@ -262,9 +263,6 @@ std::vector<uint32_t> constants_of(const Tiling& tiling, const Limits& limits, c
     return {};
 }
 
-// The kernel that a B is packed for which several products read.
-constexpr const char* kPackedKernel = "uniform.t6x4";
-
 // Rows of a tile's columns of B, 256 bytes each with 16 lanes, that a core's cache holds with A.
 constexpr int64_t kCachedRows = 4096;
 // Elements of a B that stays in a core's cache as a whole.
@@ -298,7 +296,8 @@ Tiling choose_tiling(Lowering& lowering, const Problem& p) {
                     batches, p.m, p.n, shape.k, unaligned ? " unaligned" : "");
     if (shape.grouped) problem.key += " by groups";
     if (unaligned) problem.bucket += " unaligned";
-    const KernelChoice choice = p.b.panel != 0 ? KernelChoice{kPackedKernel} : lowering.choose(std::move(problem));
+    const KernelChoice choice =
+        p.b.panel != 0 ? KernelChoice{std::string(panel_kernel(p.m).name)} : lowering.choose(std::move(problem));
 
     Tiling tiling;
     tiling.shader = "matmul/" + choice.kernel;
@@ -653,6 +652,21 @@ void lower_linear(Lowering& lowering, const graph::Node& node, const FusedEpilog
             lowering.views[node.outputs[0]] = epilogue.other;
         }
     }
+    if (const auto stored = lowering.panels.find(node.inputs[1]); stored != lowering.panels.end()) {
+        Problem p;
+        p.m = rows.shape[0];
+        p.k = rows.shape[1];
+        p.n = shape[-1];
+        p.epilogue = epilogue;
+        p.a = operand_of(lowering, matrix_of(rows, false));
+        const bool float_ = graph.kind(node.inputs[1]) == graph::Kind::float_;
+        const View panels = float_ ? lowering.as_16_bit(stored->second) : stored->second;
+        p.b = {panels, false, panels.shape[2], p.k * panels.shape[2]};
+        p.c = with_rank_2(y, p.m, p.n);
+        p.c_leading = p.n;
+        if (p.c.elements() > 0) append_matmul(lowering, p);
+        return;
+    }
     const View weight = factor_view(lowering, node.inputs[1]);
     multiply(lowering, matrix_of(rows, false), matrix_of(weight, node.integer("input_first") == 0),
              with_rank_2(y, rows.shape[0], shape[-1]), epilogue);
@@ -692,7 +706,7 @@ void lower_product(Lowering& lowering, const graph::Node& node) {
 } // namespace
 
 PackedFactor packed_for_products(Lowering& lowering, const View& b, int64_t rows) {
-    const MatmulKernel* const kernel = find_matmul_kernel(kPackedKernel);
+    const MatmulKernel* const kernel = &panel_kernel(rows);
     const Matrix matrix = matrix_of(b, true);
     Problem p;
     p.k = matrix.view.shape[0];

@@ -53,6 +53,14 @@ constexpr MatmulKernel kKernels[] = {
      .measured = false,
      .needs = {.uniform_loads = true},
      .suits = {.most_rows = 1}},
+    {.name = "uniform.t1x2",
+     .family = uniform,
+     .tile_m = 1,
+     .tile_n = 2,
+     .step = 16,
+     .measured = false,
+     .needs = {.uniform_loads = true},
+     .suits = {.most_rows = 1}},
     {.name = "uniform.t2x4",
      .family = uniform,
      .tile_m = 2,
@@ -229,6 +237,16 @@ std::span<const MatmulKernel> matmul_kernels() { return kKernels; }
 const MatmulKernel* find_matmul_kernel(std::string_view name) {
     const auto* const found = std::ranges::find(kKernels, name, &MatmulKernel::name);
     return found == std::end(kKernels) ? nullptr : found;
+}
+
+const MatmulKernel& panel_kernel(int64_t rows) {
+    return *find_matmul_kernel(rows == 1 ? "uniform.t1x2" : rows == 2 ? "uniform.t2x4" : "uniform.t6x4");
+}
+
+int64_t panel_columns(const Limits& limits) {
+    if (!limits.cpu || !limits.uniform_loads || !limits.long_kernels) return 0;
+    const MatmulKernel& kernel = panel_kernel(1);
+    return kernel.columns(limits_of(limits, kernel));
 }
 
 std::vector<const MatmulKernel*> matmul_candidates(const Limits& limits, const MatmulShape& shape) {

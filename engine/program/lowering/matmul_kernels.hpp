@@ -79,6 +79,10 @@ std::span<const MatmulKernel> matmul_kernels();
 const MatmulKernel* find_matmul_kernel(std::string_view name); // null if it does not exist
 // Returns the kernels that can compute a product on a device, the preferred one first. Never empty.
 std::vector<const MatmulKernel*> matmul_candidates(const Limits& limits, const MatmulShape& shape);
+// Returns the kernel that reads a B by panels, all of one width; every one has the same bits.
+const MatmulKernel& panel_kernel(int64_t rows);
+// Returns the columns of a panel; 0: no kernel of the device reads panels.
+int64_t panel_columns(const Limits& limits);
 // Returns the limits with the subgroup size that the kernel has by rule.
 Limits limits_of(const Limits& limits, const MatmulKernel& kernel);
 // Returns the kernel with the numbers of parts of K and the subgroup sizes that are worth measuring, on GPUs.

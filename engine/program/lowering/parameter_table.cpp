@@ -12,6 +12,31 @@ namespace {
 
 constexpr const char* kChunkPrefix = "chunk #";
 
+// Sets which parameters are read by linears alone, and all in the same order.
+void find_weights_of_linears(const graph::Graph& graph, std::vector<ParameterEntry>& table) {
+    enum class Readers : uint8_t { none, rows, transposed, others };
+    std::vector<Readers> readers(graph.values.size(), Readers::none);
+    const auto add = [&](graph::ValueId value, Readers reader) {
+        Readers& all = readers[value];
+        all = all == Readers::none || all == reader ? reader : Readers::others;
+    };
+    for (const graph::Node& node : graph.nodes)
+        for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+            if (node.inputs[i] == graph::kNone) continue;
+            const bool is_weight = node.op == graph::Op::linear && i == 1;
+            add(node.inputs[i], !is_weight                         ? Readers::others
+                                : node.integer("input_first") == 0 ? Readers::transposed
+                                                                   : Readers::rows);
+        }
+    for (const auto& [name, value] : graph.outputs) add(value, Readers::others);
+    std::size_t i = 0;
+    for (const auto& [name, value] : graph.parameters()) {
+        ParameterEntry& entry = table[i++];
+        entry.transposed = readers[value] == Readers::transposed;
+        entry.readable_by_panels = entry.transposed || readers[value] == Readers::rows;
+    }
+}
+
 } // namespace
 
 std::string chunk_name(uint32_t chunk) { return kChunkPrefix + std::to_string(chunk); }
@@ -36,6 +61,7 @@ std::vector<ParameterEntry> parameter_table(const graph::Graph& graph) {
         entry.readable_in_16_bits = readable[value];
         table.push_back(std::move(entry));
     }
+    find_weights_of_linears(graph, table);
     return table;
 }
 

@@ -17,12 +17,15 @@ struct ParameterEntry {
     std::string name;
     graph::Shape shape;
     bool readable_in_16_bits = false; // by everything that reads it
+    bool readable_by_panels = false;  // everything that reads it is a linear, which takes it as stored by panels
     // Its location in the arenas, filled by place_parameters().
     uint32_t chunk = 0;
     uint64_t offset = 0; // elements from the beginning of its chunk in each arena; a multiple of 256
     Storage storage = Storage::f32;
-    bool trained = true; // not among StoreOptions::frozen
-    bool own = false;    // among StoreOptions::own
+    int64_t panel = 0;       // StoredAs::panel
+    bool transposed = false; // StoredAs::transposed
+    bool trained = true;     // not among StoreOptions::frozen
+    bool own = false;        // among StoreOptions::own
 };
 
 // Convert between a chunk and its name, with which a program accesses a whole chunk of an arena

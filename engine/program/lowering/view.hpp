@@ -30,6 +30,16 @@ struct View {
     uint64_t bytes() const { return static_cast<uint64_t>(shape.elements()) * bytes_of(storage); }
 };
 
+// How a parameter is stored.
+struct StoredAs {
+    Storage storage = Storage::f32;
+    // Columns of a panel: a matrix [K, N] is stored as [N / panel, K, panel], as products read it
+    // (shaders/matmul/pack.comp). 0: row by row.
+    int64_t panel = 0;
+    bool transposed = false; // of panels: the parameter is [N, K]
+    friend bool operator==(const StoredAs&, const StoredAs&) = default;
+};
+
 // Returns a view of the same elements with another shape, or nothing if strides cannot express it.
 std::optional<View> reshaped(const View& x, const graph::Shape& shape);
 // Returns a view whose dimension d is dimension permutation[d] of x.

@@ -69,7 +69,7 @@ Result<MemoryNeed> memory_need_of(const std::vector<program::ParameterEntry>& ta
     program::CompileOptions options;
     options.outputs = {"loss"};
     options.precision = how.precision;
-    options.parameters = program::stored_in_16_bits(table);
+    options.parameters = program::stored_otherwise(table);
     HK_ASSIGN(const program::Lowering lowering, program::lower(graph, runtime.limits(), options));
     // The total size does not depend on the block size; the second plan checks the block size of this device.
     HK_ASSIGN(const program::MemoryPlan plan, program::plan_memory(lowering, std::numeric_limits<uint64_t>::max() / 4));
