@@ -42,7 +42,7 @@ bool stores_panels(Bench& bench) { return has_panels(bench, linear_of(1, 512, 25
 struct Sizes {
     int64_t rows, in, out;
 };
-// One row and many; an odd number of elements to a sum; a number of vectors that is no multiple of a tile's.
+// One row and many; an odd number of elements to a sum; vectors that do not fill a tile.
 constexpr Sizes kSizes[] = {{1, 1031, 96}, {1, 256, 512}, {2, 1031, 96}, {3, 683, 96},
                             {5, 128, 544}, {7, 4099, 32}, {13, 67, 992}, {130, 300, 256}};
 
