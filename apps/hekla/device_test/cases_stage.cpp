@@ -32,7 +32,7 @@ Result<std::string> check_training(program::Runtime& runtime, const plugin::Regi
                                    program::Storage precision) {
     HK_ASSIGN(const std::filesystem::path packed, packed_fixtures());
     FixtureReport report;
-    HK_TRY(verify_fixture(registry, &runtime, packed / "gpt2-clm", log, precision, report));
+    HK_TRY(verify_fixture(registry, &runtime, packed / "gpt2", log, precision, report));
     if (report.pass()) return std::string();
     return fmt::format("a model in {} differs from its reference: outputs by {:.1e} of at most {:.1e}, gradients by "
                        "{:.1e} of {:.1e}",

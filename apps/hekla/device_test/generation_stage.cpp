@@ -90,7 +90,7 @@ Result<StageOutcome> generation_stage(const StageInput& input) {
     const plugin::Registry registry = scan_plugins(input.globals);
     StageOutcome outcome;
     int64_t tokens = 0, right = 0;
-    for (const char* name : {"gpt2-clm", "llama-clm"}) {
+    for (const char* name : {"gpt2", "llama"}) {
         HK_ASSIGN(const Recomputed made, recompute(*runtime, registry, packed / name, input.globals.log()));
         outcome.result[name] = {{"tokens", made.tokens}, {"equal", made.equal}, {"ties", made.ties}};
         tokens += made.tokens;

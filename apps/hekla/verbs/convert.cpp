@@ -1,10 +1,11 @@
-// hekla convert: writes a model as a Hugging Face folder or as GGUF.
+// hekla convert: writes a model as a Hugging Face folder, as GGUF or for Ollama.
 #include "base/json.hpp"
 #include "base/path_text.hpp"
 #include "command.hpp"
 #include "gguf_model.hpp"
 #include "model/folder.hpp"
 #include "model/stacked_tensors.hpp"
+#include "ollama_model.hpp"
 #include "output.hpp"
 #include "stored_model.hpp"
 
@@ -105,6 +106,7 @@ Status write_folder(const StoredModel& m, const ConvertArguments& a, std::option
 Status convert(const Globals& globals, const ConvertArguments& a, std::string& summary) {
     std::error_code problem;
     const bool gguf = a.format == "gguf" || (a.format.empty() && path_of(a.to).extension() == ".gguf");
+    const bool ollama = a.format == "ollama";
     if (fs::exists(a.to, problem) && (gguf || !fs::is_empty(a.to, problem)))
         return failed_precondition(fmt::format("{}: exists; choose another name", a.to));
     std::optional<model::DType> asked;
@@ -116,7 +118,10 @@ Status convert(const Globals& globals, const ConvertArguments& a, std::string& s
             if (const Status finite = model::check_finite(*tensor.stored); !finite.ok())
                 return corrupt(fmt::format("{}: {}; --allow-non-finite writes it all the same",
                                            m.folder.weights().path().string(), finite.message()));
-    if (gguf) {
+    std::string commands;
+    if (ollama) {
+        HK_ASSIGN(commands, write_ollama_model(m, a.to, asked, globals.log()));
+    } else if (gguf) {
         HK_TRY(write_gguf_model(m, a.to, asked, globals.log()));
     } else {
         HK_TRY(write_folder(m, a, asked));
@@ -126,20 +131,21 @@ Status convert(const Globals& globals, const ConvertArguments& a, std::string& s
         HK_ASSIGN(const int64_t size, model::byte_count(written_type(*tensor.stored, asked), tensor.stored->dims));
         bytes += static_cast<uint64_t>(size);
     }
-    summary = fmt::format("{}: {} as {}, {} tensors, {}", a.to, written_class(m).name, gguf ? "GGUF" : "safetensors",
-                          m.tensors.size(), size_text(bytes));
+    summary = fmt::format("{}: {} as {}, {} tensors, {}", a.to, written_class(m).name,
+                          gguf || ollama ? "GGUF" : "safetensors", m.tensors.size(), size_text(bytes));
     if (!m.ignored.empty())
         summary += fmt::format(
             "; omitted, because they are duplicates or not part of the model: {}{}",
             fmt::join(m.ignored.begin(), m.ignored.begin() + std::min<std::ptrdiff_t>(4, std::ssize(m.ignored)), ", "),
             m.ignored.size() > 4 ? fmt::format(" and {} more", m.ignored.size() - 4) : "");
+    if (!commands.empty()) summary += "\n" + commands.substr(0, commands.size() - 1);
     return {};
 }
 
 } // namespace
 
 void add_convert(CLI::App& app, const Globals& globals, Verbs& verbs) {
-    CLI::App* parser = app.add_subcommand("convert", "Write a model as a Hugging Face folder or as GGUF.");
+    CLI::App* parser = app.add_subcommand("convert", "Write a model as a Hugging Face folder, as GGUF or for Ollama.");
     const auto a = std::make_shared<ConvertArguments>();
     parser
         ->add_option("from", a->from,
@@ -150,13 +156,17 @@ void add_convert(CLI::App& app, const Globals& globals, Verbs& verbs) {
         ->check(CLI::IsMember({"f32", "f16", "bf16"}));
     parser->add_option("--shard-size", a->shard_size, "size limit of one weights file: 2GB, 500MB")
         ->capture_default_str();
-    parser->add_option("--format", a->format, "format to write (default: gguf if the name ends in .gguf)")
-        ->check(CLI::IsMember({"huggingface", "gguf"}));
+    parser
+        ->add_option("--format", a->format,
+                     "format to write; ollama: a folder with a GGUF file and a Modelfile (default: gguf if the "
+                     "name ends in .gguf, else huggingface)")
+        ->check(CLI::IsMember({"huggingface", "gguf", "ollama"}));
     parser->add_option("--class", a->class_name, "class of the model, if config.json does not name it");
     parser->add_flag("--allow-non-finite", a->allow_non_finite,
                      "write weights that are NaN or infinite instead of refusing them");
     parser->footer("Examples: hekla convert bert-base-uncased bert --dtype f16\n"
-                   "          hekla convert out/quickstart quickstart.gguf");
+                   "          hekla convert out/quickstart quickstart.gguf\n"
+                   "          hekla convert out/quickstart quickstart --format ollama");
     verbs.push_back({parser, [&globals, a] {
                          std::string summary;
                          const Status status = convert(globals, *a, summary);
