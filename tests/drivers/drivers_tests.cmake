@@ -19,7 +19,10 @@ set(HEKLA_DRIVERS # name, shim, driver, what chooses the device
   "b580 intel intel INTEL_STUB_GPU_DEVICE_ID=e20b"
   "lnl intel intel INTEL_STUB_GPU_DEVICE_ID=64a0"
   "tgl intel intel INTEL_STUB_GPU_DEVICE_ID=9a49"
-  "mtl intel intel INTEL_STUB_GPU_DEVICE_ID=7d55")
+  "mtl intel intel INTEL_STUB_GPU_DEVICE_ID=7d55"
+  # PanVK 25.0 has what Hekla needs of Vulkan 1.3, but reports 1.0. Its compiler prints its numbers.
+  "g610 panfrost panfrost PAN_GPU_ID=a867 PAN_I_WANT_A_BROKEN_VULKAN_DRIVER=1 MESA_VK_VERSION_OVERRIDE=1.3 \
+BIFROST_MESA_DEBUG=shaderdb MESA_SHADER_CACHE_DISABLE=1")
 set(shims $ENV{XDG_CACHE_HOME})
 if(NOT shims)
   set(shims $ENV{HOME}/.cache)
