@@ -48,7 +48,12 @@ Status read_row(const Json& row, Quirk& quirk) {
         } else if (key == "driver_id") {
             HK_TRY(number(quirk.driver_id));
         } else if (key == "device_contains") {
-            HK_TRY(text(quirk.device_contains));
+            if (value.is_array() && value.empty()) return corrupt("quirk key \"device_contains\" is an empty array");
+            for (const Json& part : value.is_array() ? value : Json::array({value})) {
+                if (!part.is_string())
+                    return corrupt("quirk key \"device_contains\" needs a text or an array of texts");
+                quirk.device_contains.push_back(part.get<std::string>());
+            }
         } else if (key == "driver_contains") {
             HK_TRY(text(quirk.driver_contains));
         } else if (key == "version_from" || key == "version_below") {
@@ -123,7 +128,8 @@ bool quirk_applies(const Quirk& quirk, const Capabilities& c) {
     if (quirk.vendor_id && *quirk.vendor_id != c.vendor_id) return false;
     if (quirk.device_id && *quirk.device_id != c.device_id) return false;
     if (quirk.driver_id && *quirk.driver_id != c.driver_id) return false;
-    if (quirk.device_contains && !contains(c.device_name, *quirk.device_contains)) return false;
+    const auto named = [&](const std::string& part) { return contains(c.device_name, part); };
+    if (!quirk.device_contains.empty() && std::ranges::none_of(quirk.device_contains, named)) return false;
     if (quirk.driver_contains && !contains(c.driver_name, *quirk.driver_contains) &&
         !contains(c.driver_info, *quirk.driver_contains)) {
         return false;

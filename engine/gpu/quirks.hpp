@@ -17,7 +17,7 @@ struct Quirk {
     std::optional<uint32_t> vendor_id;
     std::optional<uint32_t> device_id;
     std::optional<uint32_t> driver_id;          // VkDriverId
-    std::optional<std::string> device_contains; // in the device's name, ignoring case
+    std::vector<std::string> device_contains;   // one of them is in the device's name, ignoring case; empty: any name
     std::optional<std::string> driver_contains; // in driver name or info, ignoring case
     std::optional<std::string> version_from;    // driver's version "25.0.7" taken from driver_info; inclusive
     std::optional<std::string> version_below;   // exclusive

@@ -113,4 +113,60 @@ std::string text_of(const Spills& spills, std::string_view header) {
     return text;
 }
 
+namespace {
+
+// "SHADER-DB: MESA_SHADER_COMPUTE shader: 357 inst, ..., 184 quadwords, 2 threads, 0 loops, 0:0 spills:fills"
+struct MaliLine {
+    int64_t instructions = 0, bytes = 0, registers = 0, spills = 0;
+};
+
+MaliLine mali_line(std::string_view line) {
+    const auto before = [&](std::string_view unit) {
+        const std::string_view start = line.substr(0, line.find(unit));
+        const double number = number_in(start.substr(start.find_last_of(" :") + 1));
+        return std::isnan(number) ? 0 : static_cast<int64_t>(number);
+    };
+    const std::size_t fills = line.rfind(':', line.find(" spills:fills"));
+    MaliLine read;
+    read.instructions = before(" inst,");
+    read.bytes = before(" quadwords,") * 16;
+    read.registers = before(" threads,") == 2 ? 32 : 64; // half the threads have twice as many
+    read.spills = before(line.substr(std::min(fills, line.size())));
+    return read;
+}
+
+} // namespace
+
+bool add_mali_numbers(nlohmann::json& report, std::string_view printed) {
+    std::vector<MaliLine> lines;
+    for (std::string_view line : lines_in(printed))
+        if (line.starts_with("SHADER-DB: ")) lines.push_back(mali_line(line));
+    const auto has_size = [](const nlohmann::json& kernel) {
+        const int64_t bytes = kernel["driver"].value("Code Size", int64_t{0});
+        return [bytes](const MaliLine& line) { return line.bytes == bytes; };
+    };
+    const auto take = [&](nlohmann::json& kernel, std::vector<MaliLine>::iterator line) {
+        kernel["instructions"] = line->instructions;
+        kernel["registers"] = line->registers;
+        kernel["spills"] = line->spills;
+        lines.erase(line);
+    };
+    std::vector<nlohmann::json*> asked_about;
+    for (std::size_t i = report["kernels"].size(); i-- > 0;) {
+        nlohmann::json& kernel = report["kernels"][i];
+        // Lines that are taken here are erased from the end, so the last one is this kernel's or of an earlier one.
+        if (!lines.empty() && has_size(kernel)(lines.back())) {
+            take(kernel, lines.end() - 1);
+        } else {
+            asked_about.push_back(&kernel);
+        }
+    }
+    for (nlohmann::json* kernel : asked_about) {
+        const auto line = std::ranges::find_if(lines, has_size(*kernel));
+        if (line == lines.end()) return false;
+        take(*kernel, line);
+    }
+    return true;
+}
+
 } // namespace hekla::test

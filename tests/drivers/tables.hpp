@@ -29,4 +29,9 @@ std::string key_of(const nlohmann::json& kernel);
 Spills read_spills(std::string_view text, std::string_view header);
 std::string text_of(const Spills& spills, std::string_view header);
 
+// Adds to a report what Mesa's compiler for Mali prints with BIFROST_MESA_DEBUG=shaderdb: a line for each kernel that
+// lowering asked about, then one for each other kernel, in the report's order. The size of the code tells which is
+// which. Returns whether every kernel has a line.
+bool add_mali_numbers(nlohmann::json& report, std::string_view printed);
+
 } // namespace hekla::test

@@ -61,4 +61,26 @@ TEST_CASE("tables: spills are those of the same versions only") {
     CHECK(key_of(report()["kernels"][1]) == "generated []");
 }
 
+TEST_CASE("tables: what Mali's compiler prints, for kernels that lowering asked about first") {
+    json numbers = report();
+    numbers["kernels"][0]["driver"] = {{"Code Size", 2944.0}};
+    numbers["kernels"][1]["driver"] = {{"Code Size", 6656.0}};
+    const char* printed =
+        "another line\n"
+        "SHADER-DB: MESA_SHADER_COMPUTE shader: 400 inst, 21.0 cycles, 200 quadwords, 2 threads, 0 loops, 0:0 "
+        "spills:fills\n"
+        "SHADER-DB: MESA_SHADER_COMPUTE shader: 819 inst, 105.0 cycles, 416 quadwords, 1 threads, 7 loops, 15:72 "
+        "spills:fills\n"
+        "SHADER-DB: MESA_SHADER_COMPUTE shader: 357 inst, 21.0 cycles, 184 quadwords, 2 threads, 0 loops, 0:0 "
+        "spills:fills\n";
+    REQUIRE(add_mali_numbers(numbers, printed));
+    CHECK(numbers["kernels"][0]["instructions"] == 357);
+    CHECK(numbers["kernels"][0]["registers"] == 32);
+    CHECK(numbers["kernels"][0]["spills"] == 0);
+    CHECK(numbers["kernels"][1]["instructions"] == 819);
+    CHECK(numbers["kernels"][1]["registers"] == 64);
+    CHECK(numbers["kernels"][1]["spills"] == 15);
+    CHECK(!add_mali_numbers(numbers, "nothing"));
+}
+
 } // namespace tables_test

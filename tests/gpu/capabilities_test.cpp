@@ -49,8 +49,11 @@ TEST_SUITE("no_device") {
         CHECK(quirk_applies(quirk, some_device()));
         quirk.vendor_id = 0x1002;
         quirk.driver_contains = "MESA";
-        quirk.device_contains = "gpu 9";
+        quirk.device_contains = {"gpu 8", "gpu 9"};
         CHECK(quirk_applies(quirk, some_device()));
+        quirk.device_contains = {"gpu 8"};
+        CHECK_FALSE(quirk_applies(quirk, some_device()));
+        quirk.device_contains.clear();
         quirk.version_from = "25.0";
         quirk.version_below = "25.0.8";
         CHECK(quirk_applies(quirk, some_device()));
@@ -65,6 +68,29 @@ TEST_SUITE("no_device") {
         quirk.version_from.reset();
         quirk.vendor_id = 1;
         CHECK_FALSE(quirk_applies(quirk, some_device()));
+    }
+
+    TEST_CASE("matrix units of Intel's GPUs in Mesa: where the hardware has them only") {
+        const auto quirks = built_in_quirks();
+        REQUIRE(quirks.ok());
+        const auto keeps = [&](const char* name, uint32_t device_id) {
+            Capabilities c = some_device();
+            c.device_name = name;
+            c.vendor_id = 0x8086;
+            c.device_id = device_id;
+            c.driver_id = 6;
+            REQUIRE(apply_quirks(c, quirks.value()).ok());
+            return c.cooperative_matrix;
+        };
+        CHECK(keeps("Intel(R) Arc(tm) A770 Graphics (DG2)", 0x56a0));
+        CHECK(keeps("Intel(R) Graphics (BMG G21)", 0xe20b));
+        CHECK(keeps("Intel(R) Graphics (LNL)", 0x64a0));
+        CHECK(keeps("Intel(R) Graphics (ARL)", 0x7d51)); // Arrow Lake H
+        CHECK_FALSE(keeps("Intel(R) Graphics (ARL)", 0x7d67));
+        CHECK_FALSE(keeps("Intel(R) Arc(tm) Graphics (MTL)", 0x7d55));
+        CHECK_FALSE(keeps("Intel(R) Iris(R) Xe Graphics (TGL GT2)", 0x9a49));
+        CHECK_FALSE(keeps("Intel(R) UHD Graphics (ADL-S GT1)", 0x4680));
+        CHECK_FALSE(keeps("Intel(R) Graphics (PTL)", 0xb080)); // wrong results
     }
 
     TEST_CASE("versions in drivers' own formats") {
@@ -96,6 +122,8 @@ TEST_SUITE("no_device") {
               R"({"quirks": [{"takes": ["float16"], "reason": "a"}]})", R"({"quirks": [{"vendor": 3}]})",
               R"({"quirks": [{"vendor_id": -3, "takes": ["float16"], "reason": "a", "link": "b"}]})",
               R"({"quirks": [{"version_from": "x", "takes": ["float16"], "reason": "a", "link": "b"}]})",
+              R"({"quirks": [{"device_contains": [], "takes": ["float16"], "reason": "a", "link": "b"}]})",
+              R"({"quirks": [{"device_contains": [3], "takes": ["float16"], "reason": "a", "link": "b"}]})",
               R"({"quirks": [3]})", R"({"quirks": [{"takes": "float16"}]})"}) {
             CAPTURE(text);
             CHECK_FALSE(parse_quirks(text).ok());
