@@ -10,6 +10,7 @@ import argparse
 import json
 import pathlib
 import statistics
+import sys
 import time
 
 CASES = {  # the cases of `hekla bench train`: vocabulary, layers, width, heads, context, batch
@@ -111,7 +112,11 @@ def main():
         if len(arguments.rest) != 1 or arguments.rest[0] not in CASES:
             parser.error(f"{arguments.what} needs one case of: {', '.join(CASES)}")
         arguments.case = arguments.rest[0]
-    print(json.dumps(measure(arguments)), flush=True)
+    try:
+        result = measure(arguments)
+    except Exception as error:  # a compiler's advice would hide the cause, which doctor --lab takes from the last line
+        sys.exit(f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}")
+    print(json.dumps(result), flush=True)
 
 
 main()

@@ -160,6 +160,18 @@ TEST_CASE("variants of stores, epilogues and orders are adopted from a ratio on"
     const auto batched = [](double flops) {
         return variants({{"near", 200e12}, {"gelu", 100e12}, {"gelu_short", 180e12}, {"gelu_batched", flops}});
     };
+    CHECK(has(decided("stores", variants({{"near", 200e12}, {"deep", 221e12}})), "(1.10): add kernels with 64"));
+    CHECK(has(decided("stores", variants({{"near", 200e12}, {"deep", 219e12}})), "keep 32"));
+    CHECK(decided("stores", variants({{"near", 200e12}, {"deep", 0.0}})).empty());
+    const auto gradient = [](double shorter) {
+        return decided("epilogues", variants({{"near", 200e12},
+                                              {"gelu", 0.0}, // failed; the gradient is decided all the same
+                                              {"gelu_gradient", 80e12},
+                                              {"gelu_gradient_short", shorter}}));
+    };
+    CHECK(has(gradient(150e12), "a gradient of gelu of one exponential reaches 150 TFLOP/s, the exact one 80 (1.88)"));
+    CHECK(has(gradient(150e12), "adopt it for results in 16 bits"));
+    CHECK(has(gradient(90e12), "keep the exact one"));
     CHECK(has(decided("epilogues", batched(190e12)), "unroll it"));
     CHECK(has(decided("epilogues", batched(170e12)), "keep it rolled"));
     CHECK(has(decided("orders", orders(100e12, 130e12)), "adopt 8"));

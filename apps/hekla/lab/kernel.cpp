@@ -87,7 +87,7 @@ Product shortened(Product product, double flops_per_second, int64_t least) {
 
 std::string compare_product(const Product& p, std::span<const std::byte> a, std::span<const std::byte> b,
                             program::Storage factors, std::span<const std::byte> c, program::Storage result,
-                            double (*f)(double)) {
+                            double (*f)(double, double), std::span<const std::byte> x) {
     const double rounding = result == program::Storage::f16 ? 0x1p-10 : result == program::Storage::bf16 ? 0x1p-7 : 0.0;
     RandomStream random(1766, 99);
     for (int i = 0; i < 64; ++i) {
@@ -101,7 +101,7 @@ std::string compare_product(const Product& p, std::span<const std::byte> a, std:
             sum += term;
             size += std::abs(term);
         }
-        if (f != nullptr) sum = f(sum);
+        if (f != nullptr) sum = f(sum, x.empty() ? 0.0 : number_at(x, program::Storage::f16, row * n + column));
         const double got = number_at(c, result, row * n + column);
         // Matrix units cut sums off, once for each multiplication.
         if (!(std::abs(got - sum) <= (1e-6 + 0x1p-23 * static_cast<double>(k) / 8) * size + rounding * std::abs(sum)))

@@ -45,10 +45,11 @@ struct Product {
 // Halves the sizes, none below `least`, until the product takes kMeasured at this speed.
 Product shortened(Product product, double flops_per_second, int64_t least);
 
-// Compares 64 elements of c = f(A B) with float64. Returns what is wrong; empty: nothing.
+// Compares 64 elements of c = f(A B, x) with float64. x: float16, one for each element of c; empty: zeros. Returns what
+// is wrong; empty: nothing.
 std::string compare_product(const Product& product, std::span<const std::byte> a, std::span<const std::byte> b,
                             program::Storage factors, std::span<const std::byte> c, program::Storage result,
-                            double (*f)(double) = nullptr);
+                            double (*f)(double, double) = nullptr, std::span<const std::byte> x = {});
 
 // Returns the speed of the stage units in operations per second: of matrix units for factors in this storage, or of
 // float32; measured now if the report does not have it.

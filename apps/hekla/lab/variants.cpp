@@ -30,9 +30,18 @@ Product whole_tiles(const program::Limits& limits, const Product& asked, double 
 }
 
 bool has_gelu(const Variant& variant) { return variant.kernel.starts_with("gelu"); }
+bool has_gradient(const Variant& variant) { return variant.kernel.starts_with("gelu_gradient"); }
 
-double gelu(double x) {
-    return 0.5 * x * (1.0 + std::tanh(std::sqrt(2.0 / 3.14159265358979323846) * (x + 0.044715 * x * x * x)));
+constexpr double kGelu = 0.79788456080286535588; // sqrt(2 / pi)
+double gelu(double x, double) { return 0.5 * x * (1.0 + std::tanh(kGelu * (x + 0.044715 * x * x * x))); }
+double gelu_gradient(double dy, double x) {
+    const double t = std::tanh(kGelu * (x + 0.044715 * x * x * x));
+    return dy * (0.5 * (1.0 + t) + 0.5 * x * (1.0 - t * t) * kGelu * (1.0 + 3 * 0.044715 * x * x));
+}
+
+int64_t shared_bytes(const Variant& variant, const program::Limits& limits) {
+    const int64_t side = tile_side(limits), depth = variant.kernel == "deep" ? 64 : 32;
+    return 2 * 16 * (side * depth / 8 + std::max(side, depth));
 }
 
 // Returns why the kernels of this file cannot run; empty: they can.
@@ -43,7 +52,7 @@ std::string missing(program::Runtime& runtime) {
     const program::MatrixUnit unit = limits.matrix_f16;
     if (4 * limits.subgroup_of_many_registers() > limits.max_group_invocations)
         return "workgroups of four subgroups are not possible";
-    const int64_t bytes = 2 * tile_side(limits) * 5 * 16;
+    const int64_t bytes = shared_bytes({"near"}, limits);
     if (bytes > limits.shared_memory || 4 * unit.m * (unit.n / 4 + 1) * 16 > bytes)
         return fmt::format("{} bytes of shared memory are needed", bytes);
     return {};
@@ -63,7 +72,8 @@ Result<program::Lowering> lower_variant(program::Runtime& runtime, const Product
     };
     dispatch.subgroup_size = lanes;
     dispatch.record = begin_record();
-    dispatch.record.put(program::reads(matrix("a", p.m * p.k, program::Storage::f16)));
+    const auto a = matrix("a", p.m * p.k, program::Storage::f16);
+    dispatch.record.put(program::reads(a));
     dispatch.record.put(program::reads(matrix("b", p.k * p.n, program::Storage::f16)));
     dispatch.record.put(
         program::writes(matrix("c", p.m * p.n, has_gelu(variant) ? program::Storage::f16 : program::Storage::f32)));
@@ -71,6 +81,7 @@ Result<program::Lowering> lower_variant(program::Runtime& runtime, const Product
     dispatch.record.put(static_cast<uint32_t>(p.n));
     dispatch.record.put(static_cast<uint32_t>(p.k));
     dispatch.record.put(variant.rows_of_tiles);
+    dispatch.record.put(program::reads(has_gradient(variant) ? matrix("x", p.m * p.n, program::Storage::f16) : a));
     const int64_t side = tile_side(lowering.limits);
     dispatch.groups = static_cast<uint64_t>(p.m / side * (p.n / side));
     dispatch.flops = p.flops();
@@ -113,15 +124,30 @@ Result<report::Line> compare_variants(const Input& input, const Product& asked, 
     report::Line rows = report::Line::array();
     for (const Variant& variant : variants) {
         if (p.m / tile_side(limits) % variant.rows_of_tiles != 0) continue;
+        if (shared_bytes(variant, limits) > limits.shared_memory) {
+            rows.push_back(
+                {{"kernel", variant.kernel},
+                 {"rows_of_tiles", variant.rows_of_tiles},
+                 {"not_measured", fmt::format("{} bytes of shared memory are needed", shared_bytes(variant, limits))}});
+            continue;
+        }
         HK_ASSIGN(auto bench, make_bench(runtime));
         HK_TRY(bench->upload("a", a));
         HK_TRY(bench->upload("b", b));
+        std::vector<std::byte> x;
+        if (has_gradient(variant)) {
+            x = random_numbers(p.m * p.n, program::Storage::f16, 3);
+            HK_TRY(bench->upload("x", x));
+        }
         HK_ASSIGN(const program::Lowering lowering, lower_variant(runtime, p, variant));
         HK_ASSIGN(const std::size_t dispatches, bench->add(lowering));
         HK_ASSIGN(const std::vector<std::byte> c, bench->download("c"));
         const program::Storage stored = has_gelu(variant) ? program::Storage::f16 : program::Storage::f32;
-        if (const std::string wrong =
-                compare_product(p, a, b, program::Storage::f16, c, stored, has_gelu(variant) ? gelu : nullptr);
+        if (const std::string wrong = compare_product(p, a, b, program::Storage::f16, c, stored,
+                                                      has_gradient(variant) ? gelu_gradient
+                                                      : has_gelu(variant)   ? gelu
+                                                                            : nullptr,
+                                                      x);
             !wrong.empty()) {
             problem = fmt::format("{} {}: {}", variant.kernel, p.layout(), wrong);
             rows.push_back({{"kernel", variant.kernel}, {"rows_of_tiles", variant.rows_of_tiles}, {"problem", wrong}});
@@ -173,12 +199,13 @@ Result<report::Outcome> run_variants(const Input& input, const std::vector<Produ
 Result<report::Outcome> stores(const Input& input) {
     return run_variants(
         input, {{4096, 4096, 4096, false, false}, {4096, 4096, 4096, false, true}, {4096, 4096, 4096, true, false}},
-        {{"near"}, {"spread"}});
+        {{"near"}, {"spread"}, {"deep"}});
 }
 
 Result<report::Outcome> epilogues(const Input& input) {
-    return run_variants(input, {{16384, 3072, 768, false, false}},
-                        {{"near"}, {"gelu"}, {"gelu_short"}, {"gelu_batched"}});
+    return run_variants(
+        input, {{16384, 3072, 768, false, false}},
+        {{"near"}, {"gelu"}, {"gelu_short"}, {"gelu_batched"}, {"gelu_gradient"}, {"gelu_gradient_short"}});
 }
 
 Result<report::Outcome> orders(const Input& input) {

@@ -14,6 +14,7 @@ using Sentences = std::vector<std::string>;
 constexpr double kOtherKernel = 1.05;    // another kernel than the preferred one
 constexpr double kOtherShape = 1.1;      // another shape of the matrix units
 constexpr double kOtherStore = 1.15;     // a mapping of stores, of one layout
+constexpr double kOtherDepth = 1.1;      // twice as much of K between barriers
 constexpr double kOtherEpilogue = 1.2;   // a shorter epilogue
 constexpr double kOtherOrder = 1.03;     // another order of tiles
 constexpr double kRisingClock = 1.1;     // of the first dispatches
@@ -230,7 +231,12 @@ Sentences of_stores(const Line& result) {
     Sentences sentences;
     for (const Line& product : result["products"]) {
         std::map<std::string, double> speeds = speeds_of(product);
-        const double near = speeds["near"], spread = speeds["spread"];
+        const double near = speeds["near"], spread = speeds["spread"], deep = speeds["deep"];
+        if (near > 0 && deep > 0)
+            sentences.push_back(
+                fmt::format("{}: tiles with 64 of K between barriers reach {:.4g} TFLOP/s, with 32 {:.4g} ({:.2f}): {}",
+                            product.value("layout", ""), tera(deep), tera(near), deep / near,
+                            deep >= kOtherDepth * near ? "add kernels with 64" : "keep 32"));
         if (near <= 0 || spread <= 0) continue;
         sentences.push_back(
             fmt::format("{}: stores of rows four apart reach {:.4g} TFLOP/s, of neighboring rows {:.4g} "
@@ -247,12 +253,17 @@ Sentences of_epilogues(const Line& result) {
     if (!result.contains("products") || result["products"].empty()) return {};
     std::map<std::string, double> speeds = speeds_of(result["products"][0]);
     const double exact = speeds["gelu"], shorter = speeds["gelu_short"], batched = speeds["gelu_batched"];
-    if (exact <= 0 || shorter <= 0) return {};
-    Sentences sentences{fmt::format(
-        "a gelu of one exponential reaches {:.4g} TFLOP/s, the exact one {:.4g} ({:.2f}), a plain store {:.4g}: {}",
-        tera(shorter), tera(exact), shorter / exact, tera(speeds["near"]),
-        shorter >= kOtherEpilogue * exact ? "adopt it for results in 16 bits" : "keep the exact one")};
-    if (batched > 0)
+    Sentences sentences;
+    const auto compare = [&](const char* name, double one, double other) {
+        if (one <= 0 || other <= 0) return;
+        sentences.push_back(fmt::format(
+            "{} of one exponential reaches {:.4g} TFLOP/s, the exact one {:.4g} ({:.2f}), a plain store {:.4g}: {}",
+            name, tera(other), tera(one), other / one, tera(speeds["near"]),
+            other >= kOtherEpilogue * one ? "adopt it for results in 16 bits" : "keep the exact one"));
+    };
+    compare("a gelu", exact, shorter);
+    compare("a gradient of gelu", speeds["gelu_gradient"], speeds["gelu_gradient_short"]);
+    if (batched > 0 && shorter > 0)
         sentences.push_back(fmt::format("an unrolled epilogue reaches {:.4g} TFLOP/s, a rolled one {:.4g}: {}",
                                         tera(batched), tera(shorter),
                                         batched >= kOtherOrder * shorter ? "unroll it" : "keep it rolled"));

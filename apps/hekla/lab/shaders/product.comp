@@ -8,14 +8,20 @@
 //! needs GL_KHR_cooperative_matrix
 //! variant near STORAGE16
 //! variant spread STORAGE16 SPREAD
+//! variant deep STORAGE16 DEEP
 //! variant gelu STORAGE16 GELU
 //! variant gelu_short STORAGE16 GELU SHORT
 //! variant gelu_batched STORAGE16 GELU SHORT BATCHED
+//! variant gelu_gradient STORAGE16 GELU GRADIENT
+//! variant gelu_gradient_short STORAGE16 GELU GRADIENT SHORT
 // A product of float16 factors, C [M, N] = A [M, K] B, for comparisons of single decisions: sizes are multiples of the
 // tile. A workgroup has four subgroups with SM x SN each; SM and SN are multiples of 16.
 //   SPREAD   neighboring threads store rows of K that are four apart, so that the padded rows use different banks
+//   DEEP     64 of K between barriers, not 32; of the next step only the tile of A is loaded ahead, since both take too
+//            many registers
 //   GELU     C is gelu(A B) in float16, by the engine's functions, which are exact and give the same bits everywhere
 //   SHORT    gelu with one exponential, and the hardware's conversion to float16
+//   GRADIENT C is A B times the derivative of gelu at X
 //   BATCHED  the epilogue of a matrix handles four vectors at a time
 #include "common.glsl"
 #include "math.glsl"
@@ -29,6 +35,7 @@ HK_RECORD(Record) {
     HK_U32(n);
     HK_U32(k);
     HK_U32(rows_of_tiles); // of a super-tile: its tiles of one column follow each other
+    HK_READS(x);           // float16 [M, N]; with GRADIENT only
 };
 
 layout(constant_id = 0) const uint SUBGROUP = 32;
@@ -46,11 +53,18 @@ layout(buffer_reference, scalar, buffer_reference_align = 16) buffer Four { vec4
 layout(buffer_reference, scalar, buffer_reference_align = 8) buffer FourHalves { uvec2 v; };
 PUSH_RECORD(Record);
 
-const uint BM = 2 * SM, BN = 2 * SN, BK = 32;
+const uint BM = 2 * SM, BN = 2 * SN;
+#ifdef DEEP
+const uint BK = 64;
+#else
+const uint BK = 32;
+#endif
+const uint kDeep = BK / 8; // units of eight elements
 const uint kDown = SM / MM, kAcross = SN / MN;
 const bool kMajorA = TA == 0, kMajorB = TB != 0; // dense along K
 const uint kStrideA = (kMajorA ? BK : BM) / 8 + 1, kStrideB = (kMajorB ? BK : BN) / 8 + 1; // units of eight elements
-const uint kTile = (BM > BN ? BM : BN) * (BK / 8 + 1);
+const uint kSide = BM > BN ? BM : BN;
+const uint kTile = kSide * kDeep + (kSide > BK ? kSide : BK);
 const uint kUnitsA = BM * BK / 8 / THREADS, kUnitsB = BN * BK / 8 / THREADS; // of a thread, in a step
 const uint kStripStride = MN / 4 + 1;
 shared uvec4 tiles[2 * kTile];
@@ -59,19 +73,32 @@ uint row_of(uint i) {
 #ifdef SPREAD
     return i / 32 * 8 + i % 32 / 8 + i / 4 % 2 * 4;
 #else
-    return i / 4;
+    return i / kDeep;
 #endif
 }
 // The element of a factor, from the tile's first one, with which unit i begins, and its place in shared memory. line:
 // units of a K where rows are not dense along K.
 uint64_t element_of(bool major, uint i, uint line, uint ld) {
-    return major ? uint64_t(row_of(i)) * ld + i % 4 * 8 : uint64_t(i / line) * ld + i % line * 8;
+    return major ? uint64_t(row_of(i)) * ld + i % kDeep * 8 : uint64_t(i / line) * ld + i % line * 8;
 }
 uint place_of(bool major, uint i, uint line, uint stride) {
-    return major ? row_of(i) * stride + i % 4 : i / line * stride + i % line;
+    return major ? row_of(i) * stride + i % kDeep : i / line * stride + i % line;
 }
 
-#ifdef GELU
+#ifdef GRADIENT
+uvec2 finished(vec4 dy, uvec2 halves) {
+    const vec4 x = vec4(unpackHalf2x16(halves.x), unpackHalf2x16(halves.y));
+    vec4 y;
+#ifdef SHORT
+    const vec4 s = 1.0 / (1.0 + exp2(x * (-2.302208198 - 0.102943240 * x * x))); // sigmoid(2 u), as below
+    y = dy * (s + x * s * (1.0 - s) * (1.595769122 + 0.214064449 * x * x));
+    return uvec2(packHalf2x16(y.xy), packHalf2x16(y.zw));
+#else
+    [[unroll]] for (uint c = 0; c < 4; ++c) y[c] = gelu_tanh_gradient(dy[c], x[c]);
+    return pack_four(kF16, y);
+#endif
+}
+#elif defined(GELU)
 uvec2 finished(vec4 x) {
     vec4 y;
 #ifdef SHORT
@@ -100,26 +127,41 @@ void main() {
     coopmat<float, gl_ScopeSubgroup, MM, MN, gl_MatrixUseAccumulator> sum[kDown * kAcross];
     [[unroll]] for (uint i = 0; i < kDown * kAcross; ++i)
         sum[i] = coopmat<float, gl_ScopeSubgroup, MM, MN, gl_MatrixUseAccumulator>(0.0);
-    uvec4 a_next[kUnitsA], b_next[kUnitsB];
+    uvec4 a_next[kUnitsA];
+#ifndef DEEP
+    uvec4 b_next[kUnitsB];
+#endif
     [[unroll]] for (uint q = 0; q < kUnitsA; ++q)
         a_next[q] = Eight(a_from + element_of(kMajorA, t + q * THREADS, BM / 8, lda) * 2ul).v;
+#ifndef DEEP
     [[unroll]] for (uint q = 0; q < kUnitsB; ++q)
         b_next[q] = Eight(b_from + element_of(kMajorB, t + q * THREADS, BN / 8, ldb) * 2ul).v;
+#endif
     uint k = 0;
     do {
         barrier(); // the tiles of the step before have been read
         [[unroll]] for (uint q = 0; q < kUnitsA; ++q)
             tiles[place_of(kMajorA, t + q * THREADS, BM / 8, kStrideA)] = a_next[q];
+#ifdef DEEP
+        const uint64_t b_now = uint64_t(k) * (kMajorB ? 1 : ldb);
+        [[unroll]] for (uint q = 0; q < kUnitsB; ++q)
+            tiles[kTile + place_of(kMajorB, t + q * THREADS, BN / 8, kStrideB)] =
+                Eight(b_from + (b_now + element_of(kMajorB, t + q * THREADS, BN / 8, ldb)) * 2ul).v;
+#else
         [[unroll]] for (uint q = 0; q < kUnitsB; ++q)
             tiles[kTile + place_of(kMajorB, t + q * THREADS, BN / 8, kStrideB)] = b_next[q];
+#endif
         barrier();
         k += BK;
         const uint next = min(k, r.k - BK);
-        const uint64_t a_step = uint64_t(next) * (kMajorA ? 1 : lda), b_step = uint64_t(next) * (kMajorB ? 1 : ldb);
+        const uint64_t a_step = uint64_t(next) * (kMajorA ? 1 : lda);
         [[unroll]] for (uint q = 0; q < kUnitsA; ++q)
             a_next[q] = Eight(a_from + (a_step + element_of(kMajorA, t + q * THREADS, BM / 8, lda)) * 2ul).v;
+#ifndef DEEP
+        const uint64_t b_step = uint64_t(next) * (kMajorB ? 1 : ldb);
         [[unroll]] for (uint q = 0; q < kUnitsB; ++q)
             b_next[q] = Eight(b_from + (b_step + element_of(kMajorB, t + q * THREADS, BN / 8, ldb)) * 2ul).v;
+#endif
         [[unroll]] for (uint kk = 0; kk < BK; kk += MK) {
             coopmat<float16_t, gl_ScopeSubgroup, MM, MK, gl_MatrixUseA> a[kDown];
             [[unroll]] for (uint i = 0; i < kDown; ++i) {
@@ -163,7 +205,9 @@ void main() {
             const uint line = u / (MN / 4), x = u % (MN / 4);
             const vec4 value = uintBitsToFloat(tiles[strip + line * kStripStride + x]);
             const uint64_t at = uint64_t(row + line) * r.n + column + x * 4;
-#ifdef GELU
+#ifdef GRADIENT
+            FourHalves(r.c + at * 2ul).v = finished(value, FourHalves(r.x + at * 2ul).v);
+#elif defined(GELU)
             FourHalves(r.c + at * 2ul).v = finished(value);
 #else
             Four(r.c + at * 4ul).v = value;
