@@ -33,7 +33,7 @@ const BenchCase* find_bench_case(const std::string& name) {
 }
 
 Result<std::unique_ptr<plugin::Composition>> compose_case(const plugin::Registry& registry, const BenchCase& c,
-                                                          const Log& log, bool recompute_blocks) {
+                                                          const Log& log, bool recompute_blocks, bool adapters) {
     plugin::CompositionSpec spec;
     spec.recompute = recompute_blocks;
     spec.head = "lm";
@@ -50,6 +50,7 @@ Result<std::unique_ptr<plugin::Composition>> compose_case(const plugin::Registry
                        {"tie_word_embeddings", c.tied}};
         nlohmann::json config{{"r", 8}, {"lora_alpha", 16.0}, {"target_modules", "all-linear"}};
         if (c.slots > 0) config.update({{"slots", c.slots}, {"slots_transposed", true}});
+        if (!adapters) return plugin::Composition::create(registry, spec, nullptr, log);
         spec.adapter_rows = c.slots;
         spec.adapters = {{"", {"lora", config}}};
         return plugin::Composition::create(registry, spec, nullptr, log);

@@ -30,9 +30,10 @@ std::vector<std::string> bench_case_names();
 const BenchCase* find_bench_case(const std::string& name); // null if it does not exist
 
 // Returns the model of a case with the objective clm and without dropout. recompute_blocks: blocks' activations are
-// computed again for the gradients.
+// computed again for the gradients. adapters: false: a case with LoRA has none.
 Result<std::unique_ptr<plugin::Composition>> compose_case(const plugin::Registry& registry, const BenchCase& c,
-                                                          const Log& log, bool recompute_blocks = false);
+                                                          const Log& log, bool recompute_blocks = false,
+                                                          bool adapters = true);
 // Returns the names of the parameters that a case does not train.
 std::set<std::string, std::less<>> frozen_of(const BenchCase& c, const graph::Graph& described);
 // Returns the fields by which `rows` rows choose their adapter and its scale: row i has number i modulo slots, with

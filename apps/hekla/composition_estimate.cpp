@@ -46,7 +46,7 @@ Result<program::Estimate> estimate_token(const plugin::Composition& composition,
                                                  {"next_ids", graph::Kind::int32, {1, 1}}};
     HK_ASSIGN(const graph::Graph described, composition.build(HK_MODE_EVALUATE, fields));
     program::Estimator estimator(target);
-    HK_TRY(estimator.add_store(program::parameter_table(described), {.weights = weights, .panels = true}));
+    HK_TRY(estimator.add_store(program::parameter_table(described), {.weights = weights}));
     HK_TRY(generate::estimate_decoder(estimator, composition, batch));
     return estimator.finish();
 }

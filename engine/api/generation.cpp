@@ -38,6 +38,7 @@ Result<std::unique_ptr<Generation>> Generation::open(const CallEnvironment& envi
     HK_ASSIGN(g->model_, infer::open_model(environment.registry, environment.device, model,
                                            {.head = "lm",
                                             .weights = static_cast<program::Storage>(o.weights),
+                                            .panels = environment.weights == nullptr,
                                             .adapters = std::move(adapters),
                                             .adapters_by_row = !g->adapter_of_.empty(),
                                             .slots = {o.adapter_slots, o.adapter_rank, string_of(o.adapter_targets)},

@@ -81,7 +81,8 @@ constexpr int64_t kLeastElementsOfPanels = int64_t{1} << 16;
 
 void choose_panels(std::vector<ParameterEntry>& table, const Limits& limits, const StoreOptions& options) {
     const int64_t columns = panel_columns(limits);
-    if (!options.panels || columns == 0 || options.gradients || options.moments.count > 0) return;
+    const bool is_shared = options.share || options.shared != nullptr;
+    if (!options.panels || columns == 0 || is_shared || options.gradients || options.moments.count > 0) return;
     for (ParameterEntry& entry : table)
         if (entry.readable_by_panels && !entry.own && entry.shape.elements() >= kLeastElementsOfPanels &&
             entry.shape[entry.transposed ? 0 : 1] % columns == 0)

@@ -47,7 +47,8 @@ struct StoreOptions {
     // With several ranks: only the moments of the rank's own elements are stored.
     std::optional<ShardOptions> shard = std::nullopt;
     // For inference on CPUs: large weights that linears alone read are stored by panels, in which a product reads them
-    // from one stretch of memory.
+    // from one stretch of memory. Not for weights that other stores share, whose graphs may read them otherwise, or
+    // that a host reads on the device.
     bool panels = false;
     // Parameters that are not shared then: those of adapters. The others are placed as if these did not exist.
     std::set<std::string, std::less<>> own = {};

@@ -190,6 +190,16 @@ TEST_CASE("other programs are compared case by case") {
               "gpt2-124m bf16: 172716 tokens/s, PyTorch, compiled 463000: 0.37"));
     CHECK(decided("others", runs("gpt2-124m", "f32"), {{"cases", cases}}).empty());
     CHECK(decided("others", runs("gpt2-124m", "bf16")).empty());
+    const Line generated{{"cases", {{{"case", "gpt2-124m"}, {"dtype", "bf16"}, {"generate_tokens_per_s", 30.0}}}}};
+    const auto tokens = [](double speed) {
+        return Line{
+            {"runs",
+             {{{"program", "llama.cpp"}, {"case", "gpt2-124m"}, {"dtype", "f32"}, {"generate_tokens_per_s", speed}}}}};
+    };
+    CHECK(has(decided("others", tokens(40.0), {{"cases", generated}}),
+              "gpt2-124m f32, generated: 30 tokens/s, llama.cpp 40: 0.75"));
+    CHECK(decided("others", tokens(0.0), {{"cases", generated}}).empty());
+    CHECK(decided("others", tokens(40.0), {{"cases", cases}}).empty());
 }
 
 } // namespace decisions_test

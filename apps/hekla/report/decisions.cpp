@@ -296,13 +296,17 @@ Sentences of_others(const Line& result, const std::vector<Line>& lines) {
     Sentences sentences;
     for (const Line& run : result["runs"])
         for (const Line& own : (*cases)["cases"]) {
-            if (own.value("case", "") != run.value("case", "") || own.value("dtype", "") != run.value("dtype", "") ||
-                run.value("tokens_per_s", 0.0) <= 0 || own.value("tokens_per_s", 0.0) <= 0)
+            if (own.value("case", "") != run.value("case", "")) continue;
+            // Tokens are generated in float32, whatever a case is trained in.
+            const bool generates = run.contains("generate_tokens_per_s");
+            const char* const key = generates ? "generate_tokens_per_s" : "tokens_per_s";
+            if ((!generates && own.value("dtype", "") != run.value("dtype", "")) || run.value(key, 0.0) <= 0 ||
+                own.value(key, 0.0) <= 0)
                 continue;
-            const double ratio = own.value("tokens_per_s", 0.0) / run.value("tokens_per_s", 0.0);
-            sentences.push_back(fmt::format("{} {}: {:.0f} tokens/s, {} {:.0f}: {:.2f}", own.value("case", ""),
-                                            own.value("dtype", ""), own.value("tokens_per_s", 0.0),
-                                            run.value("program", ""), run.value("tokens_per_s", 0.0), ratio));
+            sentences.push_back(fmt::format("{} {}{}: {:.0f} tokens/s, {} {:.0f}: {:.2f}", own.value("case", ""),
+                                            run.value("dtype", ""), generates ? ", generated" : "", own.value(key, 0.0),
+                                            run.value("program", ""), run.value(key, 0.0),
+                                            own.value(key, 0.0) / run.value(key, 0.0)));
         }
     return sentences;
 }

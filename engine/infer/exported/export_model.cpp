@@ -507,7 +507,7 @@ private:
                       program::described_target(limits, program::speed_of(limits), uint64_t{1} << 40, true));
             for (const Storage weights : storages) {
                 program::Estimator estimator(target);
-                HK_TRY(estimator.add_store(table, {.weights = weights, .panels = true}));
+                HK_TRY(estimator.add_store(table, {.weights = weights}));
                 HK_TRY(add(estimator));
                 sources_.insert(estimator.sources().begin(), estimator.sources().end());
             }

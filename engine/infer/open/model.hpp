@@ -50,6 +50,7 @@ struct ModelOptions {
     // has the reason.
     bool tokenizer_required = true;
     program::Storage weights = program::Storage::f32; // StoreOptions::weights; not for the interpreter
+    bool panels = false;                              // StoreOptions::panels; only for weights that nothing else reads
     bool describe_only = false;                       // weights are found but not read
     AdapterUses adapters = {};                        // on the body that the model is
     bool adapters_by_row = false;                     // each row chooses one of them (kAdapterRows)

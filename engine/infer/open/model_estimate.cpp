@@ -34,14 +34,14 @@ Result<Tensors> encoder_fields(const Model& model, int64_t rows, int64_t length)
 
 Status estimate_pass(program::Estimator& estimator, Model& model, program::Storage weights, int64_t rows,
                      int64_t length, const std::vector<std::string>& ports, bool attention) {
-    HK_TRY(estimator.add_store(model.table, {.weights = weights, .panels = true, .own = model.own}));
+    HK_TRY(estimator.add_store(model.table, {.weights = weights, .own = model.own}));
     HK_ASSIGN(const Tensors fields, token_fields(model, rows, length));
     return Forward::estimate(estimator, model, fields, ports, attention);
 }
 
 Status estimate_generation(program::Estimator& estimator, Model& model, program::Storage weights, int64_t rows,
                            int64_t length) {
-    HK_TRY(estimator.add_store(model.table, {.weights = weights, .panels = true, .own = model.own}));
+    HK_TRY(estimator.add_store(model.table, {.weights = weights, .own = model.own}));
     generate::DecodeBatch batch;
     batch.rows = rows;
     batch.length = length;

@@ -120,8 +120,7 @@ Result<std::string> weights_key(const Model& m, const model::ModelFolder* base, 
     if (problem) return io_error(fmt::format("{}: {}", m.path.string(), problem.message()));
     for (const program::ParameterEntry& entry : m.table)
         if (!m.own.contains(entry.name))
-            key += fmt::format("\n{} {} {} {} {}", entry.name, entry.shape.text(), entry.readable_in_16_bits,
-                               entry.readable_by_panels, entry.transposed);
+            key += fmt::format("\n{} {} {}", entry.name, entry.shape.text(), entry.readable_in_16_bits);
     return key;
 }
 
@@ -384,7 +383,7 @@ Result<Model> open_at(const plugin::Registry& registry, const program::RuntimeSo
     MadeTensors made;
     program::StoreOptions store;
     store.weights = options.weights;
-    store.panels = true;
+    store.panels = options.panels;
     if (m.exported != nullptr) {
         HK_ASSIGN(tensors, exported_tensors(graph, *m.exported, m.has_slots));
     } else {
