@@ -463,6 +463,7 @@ TEST_CASE("GPT-2 as GGUF") {
     const json config = read_json(fixture("gpt2-clm") / "config.json");
     CHECK(file.keys.at("general.architecture") == "gpt2");
     CHECK(file.keys.at("gpt2.block_count") == config.at("n_layer"));
+    CHECK(file.keys.at("gpt2.vocab_size") == config.at("vocab_size"));
     CHECK(file.keys.at("gpt2.attention.head_count") == config.at("n_head"));
     CHECK(file.keys.at("gpt2.feed_forward_length") == 4 * config.at("n_embd").get<int>());
     CHECK(file.keys.at("tokenizer.ggml.model") == "none");
