@@ -68,6 +68,39 @@ void check_all(Bench& bench, Storage weights, double tolerance) {
         }
 }
 
+// Computes `second` with a store of `first`, and compares with the interpreter and with what the store gives back.
+Outcome check_of_store(Bench& bench, const Graph& first, const Graph& second) {
+    Random random(7);
+    const graph::Feeds feeds = kernel_feeds(second, random);
+    auto store = program::ParameterStore::create(*bench, program::parameter_table(first), {.panels = true});
+    REQUIRE_MESSAGE(store.ok(), store.message());
+    const std::vector<double>& given = feeds.parameters.at("weight").data;
+    const std::vector<float> values(given.begin(), given.end());
+    REQUIRE(store.value()->upload("weight", values).ok());
+    program::CompileOptions options;
+    options.gradients = program::Gradients::ignore;
+    for (const auto& [name, value] : second.outputs) options.outputs.push_back(name);
+    auto program = program::Program::compile(*bench, second, *store.value(), options);
+    REQUIRE_MESSAGE(program.ok(), program.message());
+    REQUIRE(program.value()->set_input("x", to_bytes(feeds.fields.at("x"))).ok());
+    REQUIRE(program.value()->run().ok());
+    Outcome outcome;
+    for (const std::string& name : program.value()->output_names()) {
+        auto tensor = program.value()->read_output(name);
+        REQUIRE_MESSAGE(tensor.ok(), tensor.message());
+        outcome[name] = to_tensor(tensor.value());
+    }
+    std::string where;
+    const double error = worst_error(outcome, run_in_interpreter(second, feeds), &where);
+    CHECK_MESSAGE(error <= 2e-6, "error " << error << " at " << where);
+    auto read = store.value()->download("weight");
+    REQUIRE(read.ok());
+    CHECK(std::ranges::equal(read.value(), values));
+    const program::ParameterStore::Part part{"weight", 0, values};
+    CHECK(store.value()->upload(std::span(&part, 1)).ok() == !stores_panels(bench));
+    return outcome;
+}
+
 } // namespace
 
 TEST_CASE("panels: linears of one row and of many, in both orders of the weight") {
@@ -115,35 +148,21 @@ TEST_CASE("panels: another reader than a linear gets the weight row by row") {
         b.output("itself", weight);
         b.output("other", b(Op::matmul, {x, weight}, {{"transpose_b", 1 - input_first}}));
         const Graph second = finished(std::move(b));
-        Random random(7);
-        const graph::Feeds feeds = kernel_feeds(second, random);
-        auto store = program::ParameterStore::create(*bench, program::parameter_table(first), {.panels = true});
-        REQUIRE_MESSAGE(store.ok(), store.message());
-        const std::vector<double>& given = feeds.parameters.at("weight").data;
-        const std::vector<float> values(given.begin(), given.end());
-        REQUIRE(store.value()->upload("weight", values).ok());
-        program::CompileOptions options;
-        options.gradients = program::Gradients::ignore;
-        for (const auto& [name, value] : second.outputs) options.outputs.push_back(name);
-        auto program = program::Program::compile(*bench, second, *store.value(), options);
-        REQUIRE_MESSAGE(program.ok(), program.message());
-        REQUIRE(program.value()->set_input("x", to_bytes(feeds.fields.at("x"))).ok());
-        REQUIRE(program.value()->run().ok());
-        Outcome outcome;
-        for (const std::string& name : program.value()->output_names()) {
-            auto tensor = program.value()->read_output(name);
-            REQUIRE_MESSAGE(tensor.ok(), tensor.message());
-            outcome[name] = to_tensor(tensor.value());
-        }
-        std::string where;
-        const double error = worst_error(outcome, run_in_interpreter(second, feeds), &where);
-        CHECK_MESSAGE(error <= 2e-6, "error " << error << " at " << where);
-        CHECK(outcome.at("itself").data == given);
-        auto read = store.value()->download("weight");
-        REQUIRE(read.ok());
-        CHECK(std::ranges::equal(read.value(), values));
-        const program::ParameterStore::Part part{"weight", 0, values};
-        CHECK(store.value()->upload(std::span(&part, 1)).ok() == !stores_panels(bench));
+        check_of_store(bench, first, second);
+    }
+}
+
+TEST_CASE("panels: a linear that reads the weight in the other order") {
+    Bench bench;
+    for (const int64_t input_first : {0, 1}) {
+        CAPTURE(input_first);
+        const Graph first = linear_of(1, 512, 512, input_first);
+        Builder b;
+        const ValueId weight = b.parameter("weight", {512, 512}, 0, 0, 0, 0);
+        const ValueId x = b.input("x", Kind::float_, {3, 512});
+        b.output("as_stored", b(Op::linear, {x, weight}, {{"input_first", input_first}}));
+        b.output("other", b(Op::linear, {x, weight}, {{"input_first", 1 - input_first}}));
+        check_of_store(bench, first, finished(std::move(b)));
     }
 }
 

@@ -58,8 +58,8 @@ View parameter_of(Lowering& lowering, graph::ValueId value, const std::string& n
     View panels = rows;
     panels.shape = {n / width, k, width};
     panels.strides = panels.shape.strides();
-    if (panel_columns(lowering.limits) == width) lowering.panels.emplace(value, panels);
-    bool copied = lowering.panels.empty() || !lowering.panels.contains(value);
+    if (panel_columns(lowering.limits) == width) lowering.panels.emplace(value, PanelWeight{panels, stored.transposed});
+    bool copied = !lowering.panels.contains(value);
     for (const auto& [output, from] : lowering.graph->outputs) copied = copied || from == value;
     for (graph::NodeId id = 0; id < lowering.graph->nodes.size(); ++id) {
         const graph::Node& node = lowering.graph->nodes[id];

@@ -42,6 +42,12 @@ struct Resource {
     std::vector<std::byte> content; // constants only
 };
 
+// A weight by panels [N / W, K, W], for a linear that has it as [N, K] (transposed) or [K, N].
+struct PanelWeight {
+    View view;
+    bool transposed = false;
+};
+
 class Lowering {
 public:
     const graph::Graph* graph = nullptr; // null: dispatches written by hand
@@ -49,12 +55,12 @@ public:
     CompileOptions options; // the argument of lower()
     std::vector<Resource> resources{1};
     std::vector<Dispatch> dispatches;
-    std::vector<View> views;                    // by graph::ValueId; resource 0: not made yet
-    std::vector<bool> needed;                   // by graph::NodeId: whether it is computed
-    std::vector<bool> read;                     // by graph::ValueId: whether needed nodes or the caller read it
-    std::map<graph::ValueId, View> panels;      // [N / W, K, W]: parameters that are stored so, for linears
-    std::vector<bool> stored_in_16_bits;        // by graph::ValueId; empty if options.precision is f32
-    graph::NodeId current = 0;                  // the node being lowered
+    std::vector<View> views;                      // by graph::ValueId; resource 0: not made yet
+    std::vector<bool> needed;                     // by graph::NodeId: whether it is computed
+    std::vector<bool> read;                       // by graph::ValueId: whether needed nodes or the caller read it
+    std::map<graph::ValueId, PanelWeight> panels; // parameters that are stored so
+    std::vector<bool> stored_in_16_bits;          // by graph::ValueId; empty if options.precision is f32
+    graph::NodeId current = 0;                    // the node being lowered
     std::map<std::string, std::string> choices; // KernelChoice::text() by KernelProblem::key, with those of the options
     std::vector<KernelProblem> problems;        // for which options.kernel_choices has no entry
     std::optional<KernelChoice> trial;          // of every problem, in place of those: see KernelTrial

@@ -652,7 +652,9 @@ void lower_linear(Lowering& lowering, const graph::Node& node, const FusedEpilog
             lowering.views[node.outputs[0]] = epilogue.other;
         }
     }
-    if (const auto stored = lowering.panels.find(node.inputs[1]); stored != lowering.panels.end()) {
+    const bool transposed = node.integer("input_first") == 0;
+    if (const auto stored = lowering.panels.find(node.inputs[1]);
+        stored != lowering.panels.end() && stored->second.transposed == transposed) {
         Problem p;
         p.m = rows.shape[0];
         p.k = rows.shape[1];
@@ -660,7 +662,7 @@ void lower_linear(Lowering& lowering, const graph::Node& node, const FusedEpilog
         p.epilogue = epilogue;
         p.a = operand_of(lowering, matrix_of(rows, false));
         const bool float_ = graph.kind(node.inputs[1]) == graph::Kind::float_;
-        const View panels = float_ ? lowering.as_16_bit(stored->second) : stored->second;
+        const View panels = float_ ? lowering.as_16_bit(stored->second.view) : stored->second.view;
         p.b = {panels, false, panels.shape[2], p.k * panels.shape[2]};
         p.c = with_rank_2(y, p.m, p.n);
         p.c_leading = p.n;
@@ -668,8 +670,8 @@ void lower_linear(Lowering& lowering, const graph::Node& node, const FusedEpilog
         return;
     }
     const View weight = factor_view(lowering, node.inputs[1]);
-    multiply(lowering, matrix_of(rows, false), matrix_of(weight, node.integer("input_first") == 0),
-             with_rank_2(y, rows.shape[0], shape[-1]), epilogue);
+    multiply(lowering, matrix_of(rows, false), matrix_of(weight, transposed), with_rank_2(y, rows.shape[0], shape[-1]),
+             epilogue);
 }
 
 void lower_product(Lowering& lowering, const graph::Node& node) {
