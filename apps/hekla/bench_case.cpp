@@ -48,11 +48,12 @@ Result<std::unique_ptr<plugin::Composition>> compose_case(const plugin::Registry
                        {"intermediate_size", c.inner},
                        {"max_position_embeddings", 2048},
                        {"tie_word_embeddings", c.tied}};
-        nlohmann::json config{{"r", 8}, {"lora_alpha", 16.0}, {"target_modules", "all-linear"}};
-        if (c.slots > 0) config.update({{"slots", c.slots}, {"slots_transposed", true}});
-        if (!adapters) return plugin::Composition::create(registry, spec, nullptr, log);
-        spec.adapter_rows = c.slots;
-        spec.adapters = {{"", {"lora", config}}};
+        if (adapters) {
+            nlohmann::json config{{"r", 8}, {"lora_alpha", 16.0}, {"target_modules", "all-linear"}};
+            if (c.slots > 0) config.update({{"slots", c.slots}, {"slots_transposed", true}});
+            spec.adapter_rows = c.slots;
+            spec.adapters = {{"", {"lora", config}}};
+        }
         return plugin::Composition::create(registry, spec, nullptr, log);
     }
     spec.architecture = "gpt2";

@@ -47,7 +47,7 @@ Status gpt2_keys(const GgufSettings& s, model::GgufKeys& keys) {
     HK_TRY(require_key(s.get("scale_attn_weights") == true, "scale_attn_weights", "true"));
     HK_TRY(require_key(s.get("scale_attn_by_inverse_layer_idx") == false, "scale_attn_by_inverse_layer_idx", "false"));
     const uint32_t width = s.count("n_embd");
-    keys.emplace_back("gpt2.vocab_size", s.count("vocab_size")); // llama.cpp needs it where there is no tokenizer
+    keys.emplace_back("gpt2.vocab_size", s.count("vocab_size")); // llama.cpp opens no file without a tokenizer that lacks it
     keys.emplace_back("gpt2.context_length", s.count("n_positions"));
     keys.emplace_back("gpt2.embedding_length", width);
     keys.emplace_back("gpt2.block_count", s.count("n_layer"));

@@ -19,7 +19,7 @@ constexpr const char *kSystem = "HeklaSystem", *kUser = "HeklaUser", *kAnswer = 
 
 // What a template writes around the contents of messages.
 struct Turns {
-    std::string begin;                       // before the first message of a user, if there is no system's
+    std::string begin;                       // before the first message of a user, without a system's
     std::string before_system, after_system; // after_system: up to the content of the user's message
     std::string before_user, after_user;     // after_user: up to where the assistant begins
     std::string before_answer, after_answer; // before_answer: after where the assistant begins

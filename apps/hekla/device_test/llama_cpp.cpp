@@ -34,7 +34,7 @@ Status write_zeros(uint64_t bytes, const model::Sink& sink) {
 }
 
 // Writes the model of a case, without adapters, as GGUF.
-Status write_case(const plugin::Registry& registry, BenchCase c, const fs::path& folder, const fs::path& file) {
+Status write_case(const plugin::Registry& registry, const BenchCase& c, const fs::path& folder, const fs::path& file) {
     const Log silent; // it has no tokenizer, of which the writer would warn
     HK_ASSIGN(const auto composition, compose_case(registry, c, silent, false, /*adapters=*/false));
     HK_ASSIGN(const std::vector<plugin::BatchField> fields, composition->batch_fields(1, 1));

@@ -568,6 +568,20 @@ bool multiply(Lowering& lowering, const Matrix& a, const Matrix& b, const View& 
     return has_sums;
 }
 
+void multiply_packed(Lowering& lowering, const View& a, const PackedFactor& b, const View& c,
+                     const Epilogue& epilogue) {
+    Problem p;
+    p.m = a.shape[0];
+    p.k = b.rows;
+    p.n = b.columns;
+    p.epilogue = epilogue;
+    p.a = operand_of(lowering, matrix_of(a, false));
+    p.b = {b.panels, false, b.panel_width, b.rows * b.panel_width};
+    p.c = c;
+    p.c_leading = p.m == 1 ? p.n : c.strides[0];
+    append_matmul(lowering, p);
+}
+
 // Flattens [batch..., rows, columns] to [all rows, columns]; false if strides cannot express it.
 bool flattened(const View& view, View& out) {
     const int rank = view.shape.rank();
@@ -655,18 +669,11 @@ void lower_linear(Lowering& lowering, const graph::Node& node, const FusedEpilog
     const bool transposed = node.integer("input_first") == 0;
     if (const auto stored = lowering.panels.find(node.inputs[1]);
         stored != lowering.panels.end() && stored->second.transposed == transposed) {
-        Problem p;
-        p.m = rows.shape[0];
-        p.k = rows.shape[1];
-        p.n = shape[-1];
-        p.epilogue = epilogue;
-        p.a = operand_of(lowering, matrix_of(rows, false));
         const bool float_ = graph.kind(node.inputs[1]) == graph::Kind::float_;
         const View panels = float_ ? lowering.as_16_bit(stored->second.view) : stored->second.view;
-        p.b = {panels, false, panels.shape[2], p.k * panels.shape[2]};
-        p.c = with_rank_2(y, p.m, p.n);
-        p.c_leading = p.n;
-        if (p.c.elements() > 0) append_matmul(lowering, p);
+        const View c = with_rank_2(y, rows.shape[0], shape[-1]);
+        if (c.elements() > 0)
+            multiply_packed(lowering, rows, {panels, rows.shape[1], shape[-1], panels.shape[2]}, c, epilogue);
         return;
     }
     const View weight = factor_view(lowering, node.inputs[1]);
@@ -722,16 +729,9 @@ PackedFactor packed_for_products(Lowering& lowering, const View& b, int64_t rows
 }
 
 void multiply(Lowering& lowering, const View& a, const PackedFactor& b, const View& c, const View& bias) {
-    Problem p;
-    p.m = a.shape[0];
-    p.k = b.rows;
-    p.n = b.columns;
-    p.epilogue.bias = bias;
-    p.a = operand_of(lowering, matrix_of(a, false));
-    p.b = {b.panels, false, b.panel_width, b.rows * b.panel_width};
-    p.c = c;
-    p.c_leading = p.m == 1 ? p.n : c.strides[0];
-    append_matmul(lowering, p);
+    Epilogue epilogue;
+    epilogue.bias = bias;
+    multiply_packed(lowering, a, b, c, epilogue);
 }
 
 void multiply(Lowering& lowering, const View& a, bool transpose_a, const View& b, bool transpose_b, const View& c,
