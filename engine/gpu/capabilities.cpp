@@ -31,6 +31,8 @@ constexpr Bit kBits[] = {
     {"cooperative_matrix", &Capabilities::cooperative_matrix},
     {"bfloat16_cooperative_matrix", &Capabilities::bfloat16_cooperative_matrix},
     {"cooperative_matrix_elements", &Capabilities::cooperative_matrix_elements},
+    {"cooperative_matrix_workgroups", &Capabilities::cooperative_matrix_workgroups},
+    {"subgroup_clock", &Capabilities::subgroup_clock},
     {"spirv_1_6", &Capabilities::spirv_1_6},
     {"subgroup_size_control", &Capabilities::subgroup_size_control},
     {"full_subgroups", &Capabilities::full_subgroups},
@@ -106,6 +108,44 @@ Status query_matrix_shapes(const Functions& functions, VkPhysicalDevice physical
         capabilities.matrix_shapes.push_back(shape);
     }
     if (capabilities.matrix_shapes.empty()) capabilities.cooperative_matrix = false;
+    return {};
+}
+
+// Queries what matrices of a workgroup are possible, with floating-point operands.
+Status query_workgroup_matrices(const Functions& functions, VkPhysicalDevice physical, Capabilities& capabilities) {
+    const auto query = functions.vkGetPhysicalDeviceCooperativeMatrixFlexibleDimensionsPropertiesNV;
+    if (query != nullptr) {
+        VkPhysicalDeviceCooperativeMatrix2PropertiesNV matrix2{};
+        matrix2.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_2_PROPERTIES_NV;
+        VkPhysicalDeviceProperties2 all{};
+        all.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2;
+        all.pNext = &matrix2;
+        functions.vkGetPhysicalDeviceProperties2(physical, &all);
+        capabilities.workgroup_matrix_side = matrix2.cooperativeMatrixFlexibleDimensionsMaxDimension;
+        capabilities.workgroup_matrix_shared_bytes = matrix2.cooperativeMatrixWorkgroupScopeReservedSharedMemory;
+        VkCooperativeMatrixFlexibleDimensionsPropertiesNV empty{};
+        empty.sType = VK_STRUCTURE_TYPE_COOPERATIVE_MATRIX_FLEXIBLE_DIMENSIONS_PROPERTIES_NV;
+        HK_ASSIGN(const std::vector<VkCooperativeMatrixFlexibleDimensionsPropertiesNV> properties,
+                  enumerate<VkCooperativeMatrixFlexibleDimensionsPropertiesNV>(
+                      "vkGetPhysicalDeviceCooperativeMatrixFlexibleDimensionsPropertiesNV",
+                      [&](uint32_t* count, VkCooperativeMatrixFlexibleDimensionsPropertiesNV* to) {
+                          return query(physical, count, to);
+                      },
+                      empty));
+        for (const VkCooperativeMatrixFlexibleDimensionsPropertiesNV& p : properties) {
+            const MatrixShape multiples{p.MGranularity,
+                                        p.NGranularity,
+                                        p.KGranularity,
+                                        to_component(p.AType),
+                                        to_component(p.BType),
+                                        to_component(p.CType),
+                                        to_component(p.ResultType)};
+            if (p.scope == VK_SCOPE_WORKGROUP_KHR && multiples.a != ComponentType::other &&
+                multiples.b != ComponentType::other && multiples.result != ComponentType::other)
+                capabilities.workgroup_matrices.push_back({multiples, p.workgroupInvocations});
+        }
+    }
+    capabilities.cooperative_matrix_workgroups = !capabilities.workgroup_matrices.empty();
     return {};
 }
 
@@ -236,6 +276,9 @@ Result<Capabilities> query_capabilities(const Functions& functions, VkPhysicalDe
     c.spirv_1_6 = enabled.maintenance4 && api_version >= VK_API_VERSION_1_3;
     c.cooperative_matrix_elements = enabled.matrix_reductions && enabled.matrix_conversions &&
                                     enabled.matrix_element_operations && c.cooperative_matrix && c.spirv_1_6;
+    c.cooperative_matrix_workgroups = enabled.matrix_workgroup_scope && enabled.matrix_flexible_dimensions &&
+                                      enabled.matrix_tensor_addressing && c.cooperative_matrix && c.spirv_1_6;
+    c.subgroup_clock = enabled.subgroup_clock;
     c.full_subgroups = enabled.full_subgroups && enabled.subgroup_size_control;
     c.subgroup_extended_types = enabled.subgroup_extended_types;
     c.memory_budget = enabled.memory_budget;
@@ -299,7 +342,9 @@ Result<Capabilities> query_capabilities(const Functions& functions, VkPhysicalDe
 
     HK_TRY(query_extensions(functions, physical, c));
     if (c.cooperative_matrix) HK_TRY(query_matrix_shapes(functions, physical, c));
-    if (!c.cooperative_matrix) c.bfloat16_cooperative_matrix = c.cooperative_matrix_elements = false;
+    if (!c.cooperative_matrix)
+        c.bfloat16_cooperative_matrix = c.cooperative_matrix_elements = c.cooperative_matrix_workgroups = false;
+    if (c.cooperative_matrix_workgroups) HK_TRY(query_workgroup_matrices(functions, physical, c));
     return c;
 }
 
@@ -323,13 +368,18 @@ Status take_away(Capabilities& capabilities, std::string_view name, std::string_
     capabilities.taken_away.push_back(fmt::format("{}: {}", name, reason));
     if (name == "memory_model") HK_TRY(take_away(capabilities, "cooperative_matrix", "needs memory_model"));
     if (name == "bfloat16") HK_TRY(take_away(capabilities, "bfloat16_cooperative_matrix", "needs bfloat16"));
-    if (name == "spirv_1_6") HK_TRY(take_away(capabilities, "cooperative_matrix_elements", "needs spirv_1_6"));
+    if (name == "spirv_1_6") {
+        HK_TRY(take_away(capabilities, "cooperative_matrix_elements", "needs spirv_1_6"));
+        HK_TRY(take_away(capabilities, "cooperative_matrix_workgroups", "needs spirv_1_6"));
+    }
+    if (name == "cooperative_matrix_workgroups") capabilities.workgroup_matrices.clear();
     if (name == "subgroup_size_control")
         HK_TRY(take_away(capabilities, "full_subgroups", "needs subgroup_size_control"));
     if (name == "cooperative_matrix") {
         capabilities.matrix_shapes.clear();
         HK_TRY(take_away(capabilities, "bfloat16_cooperative_matrix", "needs cooperative_matrix"));
         HK_TRY(take_away(capabilities, "cooperative_matrix_elements", "needs cooperative_matrix"));
+        HK_TRY(take_away(capabilities, "cooperative_matrix_workgroups", "needs cooperative_matrix"));
     }
     return {};
 }

@@ -29,6 +29,13 @@ struct MatrixShape {
     ComponentType result = ComponentType::other;
 };
 
+// Matrices of a whole workgroup (VK_NV_cooperative_matrix2): their sides are multiples of m, n and k, and workgroups
+// have exactly so many invocations.
+struct WorkgroupMatrix {
+    MatrixShape multiples;
+    uint32_t invocations = 0;
+};
+
 struct Capabilities {
     // Identity.
     std::string device_name;
@@ -59,7 +66,10 @@ struct Capabilities {
     // Functions of a matrix's elements, sums of columns and conversions of sums to factors, in SPIR-V 1.6
     // (VK_NV_cooperative_matrix2).
     bool cooperative_matrix_elements = false;
-    bool spirv_1_6 = false; // Vulkan 1.3 with maintenance4, which LocalSizeId needs
+    // Matrices of a whole workgroup, and loads of them from tensors, in SPIR-V 1.6 (VK_NV_cooperative_matrix2).
+    bool cooperative_matrix_workgroups = false;
+    bool subgroup_clock = false; // VK_KHR_shader_clock
+    bool spirv_1_6 = false;      // Vulkan 1.3 with maintenance4, which LocalSizeId needs
     bool subgroup_size_control = false;
     bool full_subgroups = false;
     bool subgroup_arithmetic = false; // in compute shaders, as are the next two
@@ -97,6 +107,10 @@ struct Capabilities {
     uint32_t timestamp_bits = 0;
     std::vector<MatrixShape> matrix_shapes; // empty without cooperative_matrix
 
+    std::vector<WorkgroupMatrix> workgroup_matrices; // empty without cooperative_matrix_workgroups
+    uint32_t workgroup_matrix_side = 0;              // at most, of each side of these
+    uint32_t workgroup_matrix_shared_bytes = 0;      // of a workgroup's shared memory, which they take
+
     std::vector<std::string> taken_away; // one line per bit or limit that quirks or the user lowered, with the reason
 };
 
@@ -117,8 +131,8 @@ Result<Capabilities> query_capabilities(const Functions& functions, VkPhysicalDe
 std::vector<std::string_view> capability_names();
 
 // Clears one bit and records the reason; bits that depend on it are cleared too (cooperative_matrix clears
-// bfloat16_cooperative_matrix and cooperative_matrix_elements; float16 and storage_16bit clear none). Unknown names:
-// invalid_argument, with the nearest known one.
+// bfloat16_cooperative_matrix, cooperative_matrix_elements and ..._workgroups; float16 and storage_16bit clear none).
+// Unknown names: invalid_argument, with the nearest known one.
 Status take_away(Capabilities& capabilities, std::string_view name, std::string_view reason);
 // Returns what every kernel needs and this device lacks: "subgroup_shuffle", "workgroups of 128 invocations (64 are
 // possible)". Empty: it can be used.

@@ -57,7 +57,9 @@ void leave_unknown_to(uint32_t layer_version, Features& features) {
     if (layer_version < VK_MAKE_API_VERSION(0, 1, 4, 311))
         features.bfloat16 = features.bfloat16_dot_product = features.bfloat16_cooperative_matrix = false;
     if (layer_version < VK_MAKE_API_VERSION(0, 1, 4, 304))
-        features.matrix_reductions = features.matrix_conversions = features.matrix_element_operations = false;
+        features.matrix_reductions = features.matrix_conversions = features.matrix_element_operations =
+            features.matrix_workgroup_scope = features.matrix_flexible_dimensions = features.matrix_tensor_addressing =
+                false;
 }
 
 struct Candidate {

@@ -117,6 +117,16 @@ constexpr Requirement kRequirements[] = {
      HK_MATRIX_2(cooperativeMatrixConversions)},
     {&Features::matrix_element_operations, false, "attention on matrix units with less shared memory",
      HK_MATRIX_2(cooperativeMatrixPerElementOperations)},
+    {&Features::matrix_workgroup_scope, false, "the lab measures matrices of a whole workgroup",
+     HK_MATRIX_2(cooperativeMatrixWorkgroupScope)},
+    {&Features::matrix_flexible_dimensions, false, "the lab measures matrices of a whole workgroup",
+     HK_MATRIX_2(cooperativeMatrixFlexibleDimensions)},
+    {&Features::matrix_tensor_addressing, false, "the lab measures matrices of a whole workgroup",
+     HK_MATRIX_2(cooperativeMatrixTensorAddressing)},
+    {&Features::subgroup_clock, false, "the lab measures the clock of a core",
+     HK_ALONE(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_CLOCK_FEATURES_KHR, VkPhysicalDeviceShaderClockFeaturesKHR,
+              shaderSubgroupClock),
+     VkStructureType{}, 0, "", VK_KHR_SHADER_CLOCK_EXTENSION_NAME, 0},
     {&Features::memory_budget, false, "how much memory other programs left", "", VkStructureType{}, 0, "",
      VkStructureType{}, 0, "", VK_EXT_MEMORY_BUDGET_EXTENSION_NAME, 0},
 };
@@ -167,6 +177,7 @@ struct SingleFeatureStructures {
     VkPhysicalDeviceShaderBfloat16FeaturesKHR bfloat16{};
     VkPhysicalDeviceMaintenance4Features maintenance4{};
     VkPhysicalDeviceCooperativeMatrix2FeaturesNV matrix2{};
+    VkPhysicalDeviceShaderClockFeaturesKHR clock{};
 
     SingleFeatureStructures() {
         storage16.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_16BIT_STORAGE_FEATURES;
@@ -185,6 +196,7 @@ struct SingleFeatureStructures {
         bfloat16.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_BFLOAT16_FEATURES_KHR;
         maintenance4.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_4_FEATURES;
         matrix2.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_2_FEATURES_NV;
+        clock.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_CLOCK_FEATURES_KHR;
     }
 
     std::vector<VkBaseOutStructure*> all() {
@@ -192,7 +204,8 @@ struct SingleFeatureStructures {
         return {base(storage16),      base(storage8),         base(address),       base(timeline),
                 base(scalar),         base(float16_int8),     base(query_reset),   base(memory_model),
                 base(extended_types), base(synchronization2), base(subgroup_size), base(dot_product),
-                base(matrix),         base(bfloat16),         base(maintenance4),  base(matrix2)};
+                base(matrix),         base(bfloat16),         base(maintenance4),  base(matrix2),
+                base(clock)};
     }
 };
 

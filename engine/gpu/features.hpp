@@ -38,9 +38,13 @@ struct Features {
     bool bfloat16_dot_product = false;
     bool bfloat16_cooperative_matrix = false;
     bool maintenance4 = false;
-    bool matrix_reductions = false; // these three are of VK_NV_cooperative_matrix2
+    bool matrix_reductions = false; // these six are of VK_NV_cooperative_matrix2
     bool matrix_conversions = false;
     bool matrix_element_operations = false;
+    bool matrix_workgroup_scope = false;
+    bool matrix_flexible_dimensions = false;
+    bool matrix_tensor_addressing = false;
+    bool subgroup_clock = false;
     // Extensions without a feature bit.
     bool memory_budget = false;
 

@@ -28,6 +28,7 @@
     X(vkCreateDevice)                                                                                                  \
     X(vkGetDeviceProcAddr)                                                                                             \
     Y(vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR)                                                               \
+    Y(vkGetPhysicalDeviceCooperativeMatrixFlexibleDimensionsPropertiesNV)                                              \
     Y(vkCreateDebugUtilsMessengerEXT)                                                                                  \
     Y(vkDestroyDebugUtilsMessengerEXT)
 

@@ -105,6 +105,18 @@ Rows rows_from(uint64_t head, uint stride, uint first, uint count, uint type) {
     return Rows(row_at(head, first, stride, type), stride, count - 1 - first);
 }
 
+// Returns the exponential of a score.
+float exponential(float x) { return has(kNativeExponential) ? exp2(x * 1.44269504) : exp_of_score(x); }
+
+// Returns whether every query of first_query .. first_query + queries - 1 sees every key of a range, by default positions.
+// Then masks need not be computed.
+bool all_allowed(Record r, uint first_query, uint queries, uint first_key, uint keys) {
+    if (!has(kWholeBlocks) || has(kKeyPadding | kQueryPadding | kMask | kGroups | kPrefix | kPositions)) return false;
+    const int last_query = int(first_query + queries) - 1, last_key = int(first_key + keys) - 1;
+    return (!has(kCausal) || last_key <= int(first_query)) && (!has(kWindow) || last_query - int(first_key) < r.window) &&
+           (!has(kWindowAfter) || last_key - int(first_query) < r.window_after);
+}
+
 // Loads eight elements of a row; 0 past `width`. Rows past the last repeat it.
 uvec4 load_eight(Rows rows, uint row, uint column, uint width) {
     const uint at = min(row, rows.last) * rows.stride + min(column, width - 8);

@@ -19,8 +19,7 @@ const float kRise = 8.0; // e^8 and sums of such numbers are far from the larges
 
 #ifdef ELEMENTS
 // Of the score of key element_other + down + j and query element_own + across + i.
-float score_of(const in uint32_t down, const in uint32_t across, const in float s, const in uint32_t j,
-               const in uint32_t i) {
+float score_at(uint down, uint across, float s, uint j, uint i, bool whole) {
     const uint column = element_other + j + down;
     const uint at_key = min(column, element_record.keys - 1);
     const uint at_query = min(element_own + i + across, element_record.queries - 1);
@@ -29,17 +28,26 @@ float score_of(const in uint32_t down, const in uint32_t across, const in float 
         has(kMask) ? mask_of(element_record, element_b, element_h, at_query, element_other) >> (j + down) : ~0u;
     const float score =
         capped(element_record, s * element_record.scale) + extra_score(element_record, element_b, element_h, at_query, at_key);
+    if (whole) return score;
     return is_allowed(element_record, element_b, at_query, at_key, mask) && column < element_end ? score : -kInfinity;
+}
+float score_of(const in uint32_t down, const in uint32_t across, const in float s, const in uint32_t j,
+               const in uint32_t i) {
+    return score_at(down, across, s, j, i, false);
+}
+float score_of_whole(const in uint32_t down, const in uint32_t across, const in float s, const in uint32_t j,
+                     const in uint32_t i) {
+    return score_at(down, across, s, j, i, true);
 }
 float raised(const in uint32_t down, const in uint32_t across, const in float base, const in float most) {
     return most > base + kRise ? most : base;
 }
 // 0 where there was no base: there are no sums yet.
 float rise_of(const in uint32_t down, const in uint32_t across, const in float before, const in float after) {
-    return exp_of_score(before == after ? 0.0 : before - after);
+    return exponential(before == after ? 0.0 : before - after);
 }
 float probability_of(const in uint32_t down, const in uint32_t across, const in float s, const in float base) {
-    return exp_of_score(s - (base == -kInfinity ? 0.0 : base));
+    return exponential(s - (base == -kInfinity ? 0.0 : base));
 }
 float dropped(const in uint32_t down, const in uint32_t across, const in float p, const in uint32_t j,
               const in uint32_t i) {
@@ -121,11 +129,15 @@ void main() {
             MULTIPLY(s, q, tile_d, kStrideD, kStepsD)
             element_other = j0;
             element_end = keys_end;
+            const bool whole = j0 + OTHER <= keys_end && all_allowed(r, first, ROWS, j0, OTHER);
             bool rises = false;
             Sums before[kDown];
             [[unroll]] for (uint n = 0; n < kDown; ++n) {
-                [[unroll]] for (uint t = 0; t < kBlocks; ++t)
-                    coopMatPerElementNV(s[t * kDown + n], s[t * kDown + n], score_of, t * MM, n * MN);
+                [[unroll]] for (uint t = 0; t < kBlocks; ++t) {
+                    if (whole)
+                        coopMatPerElementNV(s[t * kDown + n], s[t * kDown + n], score_of_whole, t * MM, n * MN);
+                    else coopMatPerElementNV(s[t * kDown + n], s[t * kDown + n], score_of, t * MM, n * MN);
+                }
                 Sums most = s[n];
                 [[unroll]] for (uint t = 1; t < kBlocks; ++t)
                     coopMatPerElementNV(most, most, larger_element, s[t * kDown + n]);
@@ -158,14 +170,21 @@ void main() {
             MULTIPLY(q, tile_d, kStrideD, kStepsD)
             float s[SHARE];
             TAKE_SHARE(s)
-            const uint mask = mask_of(r, b, h, i, j0 + lane_column);
             float most = -kInfinity;
-            [[unroll]] for (uint n = 0; n < SHARE; ++n) {
-                const uint column = j0 + lane_column + n;
-                const uint j = min(column, r.keys - 1);
-                const float score = capped(r, s[n] * r.scale) + extra_score(r, b, h, i, j);
-                s[n] = is_allowed(r, b, i, j, mask >> n) && column < keys_end ? score : -kInfinity;
-                most = max(most, s[n]);
+            if (j0 + OTHER <= keys_end && all_allowed(r, first, ROWS, j0, OTHER)) {
+                [[unroll]] for (uint n = 0; n < SHARE; ++n) {
+                    s[n] = capped(r, s[n] * r.scale) + extra_score(r, b, h, i, j0 + lane_column + n);
+                    most = max(most, s[n]);
+                }
+            } else {
+                const uint mask = mask_of(r, b, h, i, j0 + lane_column);
+                [[unroll]] for (uint n = 0; n < SHARE; ++n) {
+                    const uint column = j0 + lane_column + n;
+                    const uint j = min(column, r.keys - 1);
+                    const float score = capped(r, s[n] * r.scale) + extra_score(r, b, h, i, j);
+                    s[n] = is_allowed(r, b, i, j, mask >> n) && column < keys_end ? score : -kInfinity;
+                    most = max(most, s[n]);
+                }
             }
             most = max_of_row(most);
             const bool is_first = base == -kInfinity;
@@ -173,7 +192,7 @@ void main() {
             const float before = base;
             if (is_first || rises) base = most;
             if (subgroupAny(rises && !is_first)) {
-                const float factor = rises && !is_first ? exp_of_score(before - base) : 1.0;
+                const float factor = rises && !is_first ? exponential(before - base) : 1.0;
                 row_sum *= factor;
                 [[unroll]] for (uint f = 0; f < kWidthV; f += OTHER) {
                     SPREAD(y, kAcrossV, f)
@@ -193,7 +212,7 @@ void main() {
             }
             const float from = base == -kInfinity ? 0.0 : base;
             [[unroll]] for (uint n = 0; n < SHARE; ++n) {
-                s[n] = exp_of_score(s[n] - from);
+                s[n] = exponential(s[n] - from);
                 row_sum += s[n];
             }
             if (has(kDropout)) {

@@ -22,19 +22,26 @@ shared vec4 of_queries[OTHER]; // of a block: lse in two parts, delta, and the s
 
 #ifdef ELEMENTS
 // The probability of key element_own + across + i for query element_other + down + j: negative if dropout removes it.
-float probability_of(const in uint32_t down, const in uint32_t across, const in float s, const in uint32_t j,
-                     const in uint32_t i) {
+float probability_at(uint down, uint across, float s, uint j, uint i, bool whole) {
     const uint column = element_other + j + down;
     const uint at_query = min(column, element_record.queries - 1);
     const uint at_key = min(element_own + i + across, element_record.keys - 1);
     const vec4 numbers = of_queries[j + down];
-    const uint mask = mask_of(element_record, element_b, element_h, at_query, at_key);
-    const bool allowed = is_allowed(element_record, element_b, at_query, at_key, mask) &&
-                         column < element_record.queries && numbers.y != kEmptyRow;
+    const uint mask = whole ? ~0u : mask_of(element_record, element_b, element_h, at_query, at_key);
+    const bool allowed = whole || is_allowed(element_record, element_b, at_query, at_key, mask) &&
+                                      column < element_record.queries && numbers.y != kEmptyRow;
     const float score = capped(element_record, s * element_record.scale) +
                         extra_score(element_record, element_b, element_h, at_query, at_key);
-    const float p = allowed ? exp_of_score(score - numbers.x - numbers.y) : 0.0;
+    const float p = allowed ? exponential(score - numbers.x - numbers.y) : 0.0;
     return has(kDropout) && keep_of_query(i + across, j + down) == 0.0 ? -p : p;
+}
+float probability_of(const in uint32_t down, const in uint32_t across, const in float s, const in uint32_t j,
+                     const in uint32_t i) {
+    return probability_at(down, across, s, j, i, false);
+}
+float probability_of_whole(const in uint32_t down, const in uint32_t across, const in float s, const in uint32_t j,
+                           const in uint32_t i) {
+    return probability_at(down, across, s, j, i, true);
 }
 // The derivative of a capped score.
 float slope_of(const in uint32_t down, const in uint32_t across, const in float s) {
@@ -66,6 +73,25 @@ vec4 keep_of_queries(Record r, uvec4 key, uint b, uint h, uint i, uint first) {
         factors[n] = (subgroupShuffle(bits, neighbor + n) >> own & 1u) != 0 ? r.dropout_factor : 0.0;
     return factors;
 }
+
+// Makes probabilities of a lane's share of scores, in p. whole: every pair is allowed.
+#define PROBABILITIES(whole)                                                                                           \
+    [[unroll]] for (uint n4 = 0; n4 < SHARE; n4 += 4) {                                                                \
+        vec4 kept = vec4(1.0);                                                                                         \
+        if (has(kDropout)) kept = keep_of_queries(r, key, b, h, i0 + lane_column + n4, first);                         \
+        [[unroll]] for (uint c = 0; c < 4; ++c) {                                                                      \
+            const uint column = i0 + lane_column + n4 + c;                                                             \
+            const uint i = whole ? column : min(column, r.queries - 1);                                                \
+            const vec4 numbers = of_queries[lane_column + n4 + c];                                                     \
+            const bool allowed = whole || is_allowed(r, b, i, j, mask_of(r, b, h, i, j)) && column < r.queries &&      \
+                                              numbers.y != kEmptyRow;                                                  \
+            const float s_capped = capped(r, p[n4 + c] * r.scale);                                                     \
+            if (has(kSoftcap)) slopes[n4 + c] = slope_of_capped(r, s_capped);                                          \
+            const float score = s_capped + extra_score(r, b, h, i, j);                                                 \
+            const float probability = allowed ? exponential(score - numbers.x - numbers.y) : 0.0;                      \
+            p[n4 + c] = kept[c] == 0.0 ? -probability : probability;                                                   \
+        }                                                                                                              \
+    }
 #endif
 
 void main() {
@@ -154,9 +180,13 @@ void main() {
                 [[unroll]] for (uint t = 0; t < kBlocks * kDown; ++t)
                     coopMatPerElementNV(slopes[t], p[t], slope_of);
             }
+            const bool whole = i0 + OTHER <= r.queries && all_allowed(r, i0, OTHER, first, ROWS);
             [[unroll]] for (uint d = 0; d < kDown; ++d)
-                [[unroll]] for (uint t = 0; t < kBlocks; ++t)
-                    coopMatPerElementNV(p[t * kDown + d], p[t * kDown + d], probability_of, t * MM, d * MN);
+                [[unroll]] for (uint t = 0; t < kBlocks; ++t) {
+                    if (whole)
+                        coopMatPerElementNV(p[t * kDown + d], p[t * kDown + d], probability_of_whole, t * MM, d * MN);
+                    else coopMatPerElementNV(p[t * kDown + d], p[t * kDown + d], probability_of, t * MM, d * MN);
+                }
             if (kHasDv) {
                 [[unroll]] for (uint d = 0; d < kDown; ++d)
                     [[unroll]] for (uint t = 0; t < kBlocks; ++t)
@@ -179,21 +209,8 @@ void main() {
             float p[SHARE], slopes[SHARE];
             MULTIPLY(k, tile_d, kStrideD, kStepsD)
             TAKE_SHARE(p)
-            [[unroll]] for (uint n4 = 0; n4 < SHARE; n4 += 4) {
-                vec4 kept = vec4(1.0);
-                if (has(kDropout)) kept = keep_of_queries(r, key, b, h, i0 + lane_column + n4, first);
-                [[unroll]] for (uint c = 0; c < 4; ++c) {
-                    const uint column = i0 + lane_column + n4 + c;
-                    const uint i = min(column, r.queries - 1);
-                    const vec4 numbers = of_queries[lane_column + n4 + c];
-                    const bool allowed = is_allowed(r, b, i, j, mask_of(r, b, h, i, j)) && column < r.queries && numbers.y != kEmptyRow;
-                    const float s_capped = capped(r, p[n4 + c] * r.scale);
-                    if (has(kSoftcap)) slopes[n4 + c] = slope_of_capped(r, s_capped);
-                    const float score = s_capped + extra_score(r, b, h, i, j);
-                    const float probability = allowed ? exp_of_score(score - numbers.x - numbers.y) : 0.0;
-                    p[n4 + c] = kept[c] == 0.0 ? -probability : probability;
-                }
-            }
+            if (i0 + OTHER <= r.queries && all_allowed(r, i0, OTHER, first, ROWS)) PROBABILITIES(true)
+            else PROBABILITIES(false)
             float x[SHARE];
             if (kHasDv) {
                 [[unroll]] for (uint c = 0; c < SHARE; ++c) {

@@ -16,9 +16,8 @@
 #ifdef ELEMENTS
 // The gradient of the score of key element_other + down + j and query element_own + across + i, which it stores as that of
 // the bias if that is wanted.
-float gradient_of(const in uint32_t down, const in uint32_t across, const in float s, const in float dp,
-                  const in float most, const in float logarithm, const in float delta, const in uint32_t j,
-                  const in uint32_t i) {
+float gradient_at(uint down, uint across, float s, float dp, float most, float logarithm, float delta, uint j, uint i,
+                  bool whole) {
     const uint column = element_other + j + down;
     const uint row = element_own + i + across;
     const uint at_key = min(column, element_record.keys - 1);
@@ -26,11 +25,11 @@ float gradient_of(const in uint32_t down, const in uint32_t across, const in flo
     // A block has the keys of one word.
     const uint mask =
         has(kMask) ? mask_of(element_record, element_b, element_h, at_query, element_other) >> (j + down) : ~0u;
-    const bool allowed = is_allowed(element_record, element_b, at_query, at_key, mask) &&
-                         column < element_record.keys && logarithm != kEmptyRow;
+    const bool allowed = whole || is_allowed(element_record, element_b, at_query, at_key, mask) &&
+                                      column < element_record.keys && logarithm != kEmptyRow;
     const float s_capped = capped(element_record, s * element_record.scale);
     const float score = s_capped + extra_score(element_record, element_b, element_h, at_query, at_key);
-    const float p = allowed ? exp_of_score(score - most - logarithm) : 0.0;
+    const float p = allowed ? exponential(score - most - logarithm) : 0.0;
     const float kept = has(kDropout) ? keep_of_key(i + across, j + down) : 1.0;
     // The probability is 0 where the pair is not allowed, whatever dp is.
     const float ds = p == 0.0 ? 0.0 : p * (dp * kept - delta);
@@ -42,6 +41,42 @@ float gradient_of(const in uint32_t down, const in uint32_t across, const in flo
     }
     return has(kSoftcap) ? ds * slope_of_capped(element_record, s_capped) : ds;
 }
+float gradient_of(const in uint32_t down, const in uint32_t across, const in float s, const in float dp,
+                  const in float most, const in float logarithm, const in float delta, const in uint32_t j,
+                  const in uint32_t i) {
+    return gradient_at(down, across, s, dp, most, logarithm, delta, j, i, false);
+}
+float gradient_of_whole(const in uint32_t down, const in uint32_t across, const in float s, const in float dp,
+                        const in float most, const in float logarithm, const in float delta, const in uint32_t j,
+                        const in uint32_t i) {
+    return gradient_at(down, across, s, dp, most, logarithm, delta, j, i, true);
+}
+#else
+// The gradients of a lane's share of scores, in s. whole: every pair is allowed.
+#define GRADIENTS_OF_SCORES(whole)                                                                                     \
+    {                                                                                                                  \
+        const uint mask = whole ? ~0u : mask_of(r, b, h, i, j0 + lane_column);                                         \
+        [[unroll]] for (uint n = 0; n < SHARE; n += 4) {                                                               \
+            vec4 kept = vec4(1.0);                                                                                     \
+            if (has(kDropout)) kept = keep_four(r, key, b, h, i, j0 + lane_column + n);                                \
+            [[unroll]] for (uint c = 0; c < 4; ++c) {                                                                  \
+                const uint column = j0 + lane_column + n + c;                                                          \
+                const uint j = whole ? column : min(column, r.keys - 1);                                               \
+                const bool allowed = whole || is_allowed(r, b, i, j, mask >> (n + c)) && column < r.keys &&            \
+                                                  lse.y != kEmptyRow;                                                  \
+                const float s_capped = capped(r, s[n + c] * r.scale);                                                  \
+                const float score = s_capped + extra_score(r, b, h, i, j);                                             \
+                const float p = allowed ? exponential(score - lse.x - lse.y) : 0.0;                                    \
+                /* The probability is 0 where the pair is not allowed, whatever dp is. */                              \
+                s[n + c] = p == 0.0 ? 0.0 : p * (dp[n + c] * kept[c] - delta);                                         \
+                if (has(kBiasGradient)) {                                                                              \
+                    if (row < r.queries && column < r.keys)                                                            \
+                        store_float(r.bias_gradient, at * r.keys + j, s[n + c], kF32);                                 \
+                }                                                                                                      \
+                if (has(kSoftcap)) s[n + c] *= slope_of_capped(r, s_capped);                                           \
+            }                                                                                                          \
+        }                                                                                                              \
+    }
 #endif
 
 void main() {
@@ -124,10 +159,16 @@ void main() {
             MULTIPLY(dp, dy, tile_v, kStrideV, kStepsV)
             element_other = j0;
             if (has(kDropout)) keep_of_keys(r, key, b, h, first, j0);
+            const bool whole = j0 + OTHER <= r.keys && all_allowed(r, first, ROWS, j0, OTHER);
             [[unroll]] for (uint n = 0; n < kDown; ++n)
-                [[unroll]] for (uint t = 0; t < kBlocks; ++t)
-                    coopMatPerElementNV(s[t * kDown + n], s[t * kDown + n], gradient_of, dp[t * kDown + n], mosts[n],
-                                        logarithms[n], deltas[n], t * MM, n * MN);
+                [[unroll]] for (uint t = 0; t < kBlocks; ++t) {
+                    if (whole)
+                        coopMatPerElementNV(s[t * kDown + n], s[t * kDown + n], gradient_of_whole, dp[t * kDown + n],
+                                            mosts[n], logarithms[n], deltas[n], t * MM, n * MN);
+                    else
+                        coopMatPerElementNV(s[t * kDown + n], s[t * kDown + n], gradient_of, dp[t * kDown + n],
+                                            mosts[n], logarithms[n], deltas[n], t * MM, n * MN);
+                }
             ACCUMULATE(dq, s, tile_d, kStrideD, kAcrossD)
             if (has(kDropout)) wait_for_subgroup(); // what was kept has been read
 #else
@@ -136,25 +177,8 @@ void main() {
             TAKE_SHARE(s)
             MULTIPLY(dy, tile_v, kStrideV, kStepsV)
             TAKE_SHARE(dp)
-            const uint mask = mask_of(r, b, h, i, j0 + lane_column);
-            [[unroll]] for (uint n = 0; n < SHARE; n += 4) {
-                vec4 kept = vec4(1.0);
-                if (has(kDropout)) kept = keep_four(r, key, b, h, i, j0 + lane_column + n);
-                [[unroll]] for (uint c = 0; c < 4; ++c) {
-                    const uint column = j0 + lane_column + n + c;
-                    const uint j = min(column, r.keys - 1);
-                    const bool allowed = is_allowed(r, b, i, j, mask >> (n + c)) && column < r.keys && lse.y != kEmptyRow;
-                    const float s_capped = capped(r, s[n + c] * r.scale);
-                    const float score = s_capped + extra_score(r, b, h, i, j);
-                    const float p = allowed ? exp_of_score(score - lse.x - lse.y) : 0.0;
-                    // The probability is 0 where the pair is not allowed, whatever dp is.
-                    s[n + c] = p == 0.0 ? 0.0 : p * (dp[n + c] * kept[c] - delta);
-                    if (has(kBiasGradient)) {
-                        if (row < r.queries && column < r.keys) store_float(r.bias_gradient, at * r.keys + j, s[n + c], kF32);
-                    }
-                    if (has(kSoftcap)) s[n + c] *= slope_of_capped(r, s_capped);
-                }
-            }
+            if (j0 + OTHER <= r.keys && all_allowed(r, first, ROWS, j0, OTHER)) GRADIENTS_OF_SCORES(true)
+            else GRADIENTS_OF_SCORES(false)
             GIVE_SHARE(s)
             ACCUMULATE(dq, tile_d, kStrideD, kAcrossD)
 #endif

@@ -31,13 +31,22 @@ const uint kHalfStride = OTHER / 8 + 1;
     }                                                                                                                  \
     wait_for_subgroup();
 
+// Four elements in 16 bits.
+uvec2 halves_of(vec4 x) {
+#ifndef BF16
+    if (has(kNativeConversion))
+        return uvec2(packFloat2x16(f16vec2(x.x, x.y)), packFloat2x16(f16vec2(x.z, x.w)));
+#endif
+    return pack_four(kType, x);
+}
+
 // Stores a lane's share in 16 bits for ACCUMULATE.
 #define GIVE_SHARE(x)                                                                                                  \
     [[unroll]] for (uint hekla_n = 0; hekla_n < SHARE / 8; ++hekla_n) {                                                \
         const uint hekla_c = hekla_n * 8;                                                                              \
         strips[strip + lane_row * kHalfStride + lane_column / 8 + hekla_n] =                                           \
-            uvec4(pack_four(kType, vec4(x[hekla_c], x[hekla_c + 1], x[hekla_c + 2], x[hekla_c + 3])),                  \
-                  pack_four(kType, vec4(x[hekla_c + 4], x[hekla_c + 5], x[hekla_c + 6], x[hekla_c + 7])));             \
+            uvec4(halves_of(vec4(x[hekla_c], x[hekla_c + 1], x[hekla_c + 2], x[hekla_c + 3])),                         \
+                  halves_of(vec4(x[hekla_c + 4], x[hekla_c + 5], x[hekla_c + 6], x[hekla_c + 7])));                    \
     }                                                                                                                  \
     wait_for_subgroup();
 

@@ -26,6 +26,10 @@ HK_CONSTANT(kQueryClassGradient, 0x80000);
 HK_CONSTANT(kSoftcap, 0x100000);
 HK_CONSTANT(kSinks, 0x200000); // of a forward pass; with kZeroEmpty
 HK_CONSTANT(kWindowAfter, 0x400000);
+// Forms of the kernels for matrix units, which `hekla doctor --lab` compares.
+HK_CONSTANT(kNativeExponential, 0x800000); // of the hardware: within about 1e-5, not the same bits everywhere
+HK_CONSTANT(kNativeConversion, 0x1000000); // to float16, of the hardware
+HK_CONSTANT(kWholeBlocks, 0x2000000);      // no masks are computed in blocks of which every pair is allowed
 
 // forward, gradient_query and gradient_key. Strides are in elements; the innermost dimension is dense.
 HK_RECORD(Record) {

@@ -98,6 +98,7 @@ TEST_CASE("each call that can fail, at each of its occurrences") {
         "vkResetCommandBuffer", "vkQueueWaitIdle", "vkCreateDebugUtilsMessengerEXT", "vkSetDebugUtilsObjectNameEXT",
         "vkEnumerateInstanceLayerProperties", "vkFlushMappedMemoryRanges", "vkInvalidateMappedMemoryRanges",
         "vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR",
+        "vkGetPhysicalDeviceCooperativeMatrixFlexibleDimensionsPropertiesNV",
         // The driver of a CPU reports nothing about its pipelines.
         "vkGetPipelineExecutablePropertiesKHR", "vkGetPipelineExecutableStatisticsKHR",
         "vkGetPipelineExecutableInternalRepresentationsKHR"};

@@ -84,8 +84,9 @@ const std::map<std::string, int64_t> kMost = {{"key_padding", 2}, {"query_paddin
 void check_attention(Bench& bench, const Case& c) { check_kernel(bench, attention_graph(c), kTolerance, kMost); }
 
 // The same with q, k, v and dy stored in 16 bits, on values that 16 bits can express. Kernels for matrix units also
-// round probabilities and their gradients.
-void check_halves(Bench& bench, Case c, program::Storage storage) {
+// round probabilities and their gradients. form: "+short" and the like, where there are kernels with it. Returns their
+// number.
+int check_halves(Bench& bench, Case c, program::Storage storage, const std::string& form = {}) {
     c.halves = true;
     const Graph graph = attention_graph(c);
     Random random(2);
@@ -98,6 +99,14 @@ void check_halves(Bench& bench, Case c, program::Storage storage) {
                         program::from_half(storage, program::to_half(storage, static_cast<float>(x))));
     RunOptions options;
     options.compile.precision = storage;
+    if (!form.empty()) {
+        const auto lowered = program::lower(graph, bench->limits(), options.compile);
+        REQUIRE_MESSAGE(lowered.ok(), lowered.message());
+        for (const program::KernelProblem& problem : lowered.value().problems)
+            for (const std::string& name : problem.forms)
+                if (name.ends_with(form)) options.compile.kernel_choices[problem.key] = name;
+        if (options.compile.kernel_choices.empty()) return 0;
+    }
     const Outcome got = run_on_device(*bench, graph, feeds, options);
     Outcome expected = run_in_interpreter(graph, feeds);
     std::erase_if(expected, [](const auto& output) { return output.first.starts_with("loss"); });
@@ -106,6 +115,7 @@ void check_halves(Bench& bench, Case c, program::Storage storage) {
     CHECK_MESSAGE(error <= (storage == program::Storage::f16 ? 0x1p-9 : 0x1p-6), "error " << error << " at " << where);
     options.runs = 2;
     CHECK_MESSAGE(same_bits(got, run_on_device(*bench, graph, feeds, options)), "two runs differ");
+    return static_cast<int>(options.compile.kernel_choices.size());
 }
 
 } // namespace
@@ -452,6 +462,38 @@ TEST_CASE("attention: tensors stored in 16 bits, and matrix units where the devi
         }
         CAPTURE(elements);
         check_16_bits(bench, elements);
+    }
+}
+
+TEST_CASE("attention: the forms of matrix kernels that the lab compares") {
+    if (instrumented()) return;
+    for (const bool elements : {false, true}) {
+        Bench bench({}, with_elements(elements));
+        if (!bench->limits().matrix_unit(program::Storage::f16)) {
+            MESSAGE("no matrix units for float16");
+            return;
+        }
+        if (elements && !bench->limits().matrix_elements) return;
+        CAPTURE(elements);
+        for (const char* form : {"+exponential", "+conversion", "+whole", "+short", "+64keys", "+32rows"}) {
+            CAPTURE(form);
+            int kernels = 0;
+            const auto check = [&](const Case& c) { kernels += check_halves(bench, c, program::Storage::f16, form); };
+            check({.batch = 1, .queries = 150, .keys = 150, .width = 64, .value_width = 64, .causal = true});
+            check({.heads = 4, .key_heads = 1, .queries = 70, .keys = 75, .causal = true, .dropout = 0.2});
+            check({.batch = 1, .queries = 135, .keys = 133, .width = 128, .value_width = 112});
+            check({.batch = 1, .queries = 35, .keys = 605, .mask = true});
+            check({.queries = 40, .keys = 129, .key_padding = true, .query_padding = true, .empty_row = 1});
+            check({.batch = 1, .queries = 131, .keys = 120, .bias = true, .dropout = 0.1});
+            check({.batch = 1, .queries = 130, .keys = 130, .causal = true, .window = 80});
+            check({.batch = 1, .queries = 131, .keys = 100, .window = 77});
+            check({.causal = true, .prefix = true, .positions = true});
+            check({.batch = 1, .queries = 131, .keys = 131, .window = 70, .window_after = 70, .softcap = 0.5});
+            check({.batch = 1, .queries = 35, .keys = 605, .sinks = true, .softcap = 0.5});
+            // Another number of rows of a subgroup needs subgroups of 32 and more.
+            if (std::string_view(form) != "+32rows" && (!elements || std::string_view(form) != "+conversion"))
+                CHECK(kernels > 0);
+        }
     }
 }
 

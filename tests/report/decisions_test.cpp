@@ -60,6 +60,10 @@ TEST_CASE("a clock that rises after work is a reason to measure after work") {
     CHECK(has(decided("clock", rising), "11.60 ns at first and 2.02"));
     CHECK(has(decided("clock", rising), "measure after work only"));
     CHECK(has(decided("clock", stable), "the clock is stable"));
+    CHECK_FALSE(has(decided("clock", stable), "GHz"));
+    Line counted = stable;
+    counted["hz"] = 1.98e9;
+    CHECK(has(decided("clock", counted), "1.98 GHz under load, and a multiply-add that waits takes 4 ticks"));
 }
 
 TEST_CASE("sizes that are copied faster than memory are those of a cache") {
@@ -95,6 +99,25 @@ TEST_CASE("the shape of the matrix units that is used is compared with the other
     CHECK(decided("units", equal).empty());
 }
 
+TEST_CASE("operations per tick of the clock tell whether matrix units run at their full rate") {
+    const auto units = [](double per_core, int vendor) {
+        const Line shapes{{"shapes",
+                           {{{"shape", "16x16x16"},
+                             {"factors", "f16"},
+                             {"sums", "f32"},
+                             {"flops", 400e12},
+                             {"flops_per_core", per_core}}}},
+                          {"used", {{"f16", "16x16x16"}, {"bf16", nullptr}}}};
+        return decided("units", shapes, {{"device", {{"device", {{"vendor_id", vendor}}}}}, {"clock", {{"hz", 1e9}}}});
+    };
+    CHECK(
+        has(units(3800e9, 0x10de), "f16: 3800 operations per tick and core (above 2400): its units run at their full"));
+    CHECK(has(units(2000e9, 0x10de), "f16: 2000 operations per tick and core (below 2400): another shape"));
+    CHECK(has(units(500e9, 0x1002), "f16: 500 operations per tick and core\n"));
+    const Line without{{"shapes", {{{"factors", "f16"}, {"sums", "f32"}, {"flops_per_core", 1e12}}}}};
+    CHECK(decided("units", without).find("per tick") == std::string::npos);
+}
+
 TEST_CASE("a kernel that is faster than the preferred one, and layouts that are slow") {
     Line same{{"products", {product("NN", 300e12, {kernel("t128", 300e12), kernel("t64", 200e12)})}}};
     CHECK(has(decided("products", same), "the preferred kernels are the fastest: keep them"));
@@ -127,6 +150,39 @@ TEST_CASE("attention is decided by pass") {
     CHECK(has(decided("attention", passes(120e12)), "attention dq f16: tiled.t64x64 reaches 120 TFLOP/s"));
     CHECK(has(decided("attention", passes(20e12)), "keep them"));
     CHECK(decided("attention", {{"passes", Line::array()}}).empty());
+}
+
+TEST_CASE("a form of attention is adopted by what it gains over its own kernel") {
+    const auto forms = [](double shorter) {
+        return decided("attention", {{"passes",
+                                      {{{"pass", "forward f16"},
+                                        {"preferred", "matrix.elements"},
+                                        {"kernels", {kernel("matrix.elements", 90e12), kernel("matrix", 80e12)}},
+                                        {"forms", {kernel("matrix+short", shorter), kernel("matrix+64keys", 0.0)}}}}}});
+    };
+    CHECK(
+        has(forms(120e12), "attention forward f16: matrix+short reaches 120 TFLOP/s, without it 80 (1.50): adopt it"));
+    CHECK(has(forms(82e12), "(1.02): keep the usual form"));
+    CHECK_FALSE(has(forms(82e12), "64keys")); // failed
+}
+
+TEST_CASE("shapes in a product, and matrices of a workgroup, are compared with what kernels use") {
+    const auto shapes = [](double other) {
+        Line line = variants({{"16x16x16", 200e12}, {"16x8x16", other}});
+        line["used"] = "16x16x16";
+        return decided("shapes", line);
+    };
+    CHECK(has(shapes(240e12), "by 16x8x16 reaches 240 TFLOP/s, by 16x16x16, which kernels use, 200: prefer 16x8x16"));
+    CHECK(has(shapes(205e12), "keep it"));
+    CHECK(decided("shapes", {{"not_measured", "no matrix units"}}).empty());
+    const auto groups = [](double theirs) {
+        return decided("workgroups", variants({{"128x256x64 by 256", theirs}, {"128x128x32 by 128", 100e12}}),
+                       {{"stores", variants({{"near", 219e12}, {"spread", 292e12}})},
+                        {"products", {{"products", {product("NT", 250e12, Line::array())}}}}});
+    };
+    CHECK(has(groups(480e12), "480 TFLOP/s with 128x256x64 by 256, those of a subgroup 292 (1.64): add kernels"));
+    CHECK(has(groups(300e12), "(1.03): keep the subgroup's"));
+    CHECK(decided("workgroups", variants({{"128x256x64 by 256", 480e12}})).empty()); // nothing to compare with
 }
 
 TEST_CASE("row kernels are compared with a copy") {

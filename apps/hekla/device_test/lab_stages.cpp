@@ -28,8 +28,10 @@ std::span<const Stage> lab_stages() {
         {"chains", 10, in_lab<lab::chains>},
         {"cases", 100, cases_stage},
         {"stores", 20, in_lab<lab::stores>},
+        {"shapes", 10, in_lab<lab::shapes>},
         {"epilogues", 20, in_lab<lab::epilogues>},
         {"orders", 20, in_lab<lab::orders>},
+        {"workgroups", 40, in_lab<lab::workgroups>},
         {"others", 60, others_stage},
     };
     return kStages;

@@ -108,8 +108,14 @@ double probed_attention_speed(program::Runtime& runtime, const program::KernelPr
     return speed.ok() ? speed.value() : 0.0; // the same error is reported where the kernel is measured
 }
 
-// Measures the kernels of each pass in one precision.
-Status measure(const Input& input, program::Storage precision, report::Line& rows, std::string& problem) {
+bool can_compute(const program::KernelProblem& problem, const std::string& kernel) {
+    return std::ranges::count(problem.kernels, kernel, &program::KernelOption::kernel) > 0 ||
+           std::ranges::count(problem.forms, kernel) > 0;
+}
+
+// Measures the kernels of each pass in one precision. with_forms: other forms of those for matrix units, too.
+Status measure(const Input& input, program::Storage precision, bool with_forms, report::Line& rows,
+               std::string& problem) {
     program::Runtime& runtime = input.runtime;
     HK_ASSIGN(const double peak,
               peak_of(input, runtime.device_limits().matrix_unit(precision) ? precision : program::Storage::f32));
@@ -151,25 +157,23 @@ Status measure(const Input& input, program::Storage precision, report::Line& row
                          {"factors", program::storage_name(precision)},
                          {"peak_flops", rounded(peak)},
                          {"preferred", kernels.kernels.front().kernel},
-                         {"kernels", report::Line::array()}};
-        for (const program::KernelOption& option : kernels.kernels) {
-            report::Line one{{"kernel", option.kernel}};
+                         {"kernels", report::Line::array()},
+                         {"forms", report::Line::array()}};
+        const auto measure_kernel = [&](const std::string& name, const char* where) -> Status {
+            report::Line one{{"kernel", name}};
             const auto run = [&]() -> Status {
-                if (i < of_small.problems.size() && std::ranges::count(of_small.problems[i].kernels, option.kernel,
-                                                                       &program::KernelOption::kernel) > 0) {
-                    HK_ASSIGN(
-                        const std::string wrong,
-                        check(runtime, precision, {{of_small.problems[i].key, option.kernel}}, small, feeds, expected));
+                if (i < of_small.problems.size() && can_compute(of_small.problems[i], name)) {
+                    HK_ASSIGN(const std::string wrong,
+                              check(runtime, precision, {{of_small.problems[i].key, name}}, small, feeds, expected));
                     if (!wrong.empty()) {
                         one["problem"] = wrong;
-                        problem = fmt::format("attention {} in {}: {}", option.kernel, program::storage_name(precision),
-                                              wrong);
+                        problem = fmt::format("attention {} in {}: {}", name, program::storage_name(precision), wrong);
                         return {};
                     }
                 }
                 program::Lowering lowering;
                 lowering.limits = runtime.limits();
-                lowering.trial = program::KernelChoice{.kernel = option.kernel};
+                lowering.trial = program::KernelChoice{.kernel = name};
                 trial.lower(lowering);
                 HK_ASSIGN(const std::size_t dispatches, bench->add(lowering));
                 HK_ASSIGN(const double seconds, bench->run(dispatches));
@@ -181,8 +185,12 @@ Status measure(const Input& input, program::Storage precision, report::Line& row
                 if (ran.code() == Code::device_lost) return ran;
                 one["problem"] = ran.message();
             }
-            row["kernels"].push_back(std::move(one));
-        }
+            row[where].push_back(std::move(one));
+            return {};
+        };
+        for (const program::KernelOption& option : kernels.kernels) HK_TRY(measure_kernel(option.kernel, "kernels"));
+        if (with_forms)
+            for (const std::string& form : kernels.forms) HK_TRY(measure_kernel(form, "forms"));
         rows.push_back(std::move(row));
     }
     return {};
@@ -199,11 +207,13 @@ Result<report::Outcome> attention(const Input& input) {
     report::Outcome outcome;
     report::Line rows = report::Line::array();
     for (const program::Storage precision : storages)
-        if (seconds_since(begin) < input.seconds) HK_TRY(measure(input, precision, rows, outcome.problem));
+        if (seconds_since(begin) < input.seconds)
+            HK_TRY(measure(input, precision, precision == storages.front(), rows, outcome.problem));
     std::vector<std::string> texts;
     for (const report::Line& row : rows) {
         double best = 0;
-        for (const report::Line& kernel : row["kernels"]) best = std::max(best, kernel.value("flops", 0.0));
+        for (const char* of : {"kernels", "forms"})
+            for (const report::Line& kernel : row[of]) best = std::max(best, kernel.value("flops", 0.0));
         texts.push_back(fmt::format("{} {:.4g}", row.value("pass", ""), best / 1e12));
     }
     outcome.result = {{"passes", rows}};

@@ -1,4 +1,5 @@
 #include "base/stopwatch.hpp"
+#include "gpu/capabilities.hpp"
 #include "lab/kernel.hpp"
 #include "program/runtime.hpp"
 
@@ -13,20 +14,47 @@ constexpr int kSteps = 64; // of latency.comp
 constexpr float kFactor = 0.5f, kAddend = 1.0f;
 constexpr double kSecondsOfWork = 1.0;
 
-// One subgroup, so that nothing else shares its core.
-Result<program::Lowering> chain(program::Runtime& runtime, uint32_t iterations) {
+// One subgroup, so that nothing else shares its core. Stores what each invocation computed in "sums", and with `counts`
+// the ticks of its clock in "ticks".
+Result<program::Lowering> chain(program::Runtime& runtime, uint32_t iterations, bool counts = false) {
     program::Lowering lowering;
     lowering.limits = runtime.device_limits();
     const uint32_t width = lowering.limits.subgroup_size;
-    HK_ASSIGN(program::Dispatch dispatch, dispatch_of("latency", {width}));
+    HK_ASSIGN(program::Dispatch dispatch, dispatch_of(counts ? "latency.clock" : "latency", {width}));
     dispatch.record = begin_record();
-    dispatch.record.put(
-        program::writes(lowering.named(program::ResourceKind::state, "sums", {width}, program::Storage::f32)));
+    const auto numbers = [&](const char* name) {
+        return program::writes(lowering.named(program::ResourceKind::state, name, {width}, program::Storage::f32));
+    };
+    dispatch.record.put(numbers("sums"));
     dispatch.record.put(iterations);
     dispatch.record.put(kFactor);
     dispatch.record.put(kAddend);
+    dispatch.record.put(numbers("ticks"));
     lowering.append(std::move(dispatch));
     return lowering;
+}
+
+// About a millisecond; the difference of two lengths is without what a dispatch takes.
+constexpr uint32_t kShort = 512, kLong = 4096;
+
+// Returns the ticks of a core's clock in a second; 0 if the device does not count them, or executes nothing.
+Result<double> ticks_per_second(program::Runtime& runtime) {
+    if (!runtime.gpu().capabilities().subgroup_clock) return 0.0;
+    HK_ASSIGN(const auto bench, make_bench(runtime));
+    struct Counted {
+        double ticks = 0, seconds = 0;
+    };
+    const auto counted = [&](uint32_t iterations) -> Result<Counted> {
+        HK_ASSIGN(const program::Lowering lowering, chain(runtime, iterations, true));
+        HK_ASSIGN(const std::size_t dispatches, bench->add(lowering));
+        HK_ASSIGN(const double seconds, bench->run(dispatches));
+        HK_ASSIGN(const std::vector<std::byte> ticks, bench->download("ticks"));
+        return Counted{number_at(ticks, program::Storage::f32, 0), seconds};
+    };
+    HK_ASSIGN(const Counted few, counted(kShort));
+    HK_ASSIGN(const Counted many, counted(kLong));
+    const double ticks = many.ticks - few.ticks, seconds = many.seconds - few.seconds;
+    return ticks > 0 && seconds > 0 ? ticks / seconds : 0.0;
 }
 
 } // namespace
@@ -44,8 +72,6 @@ Result<report::Outcome> clock(const Input& input) {
         outcome.problem = fmt::format("{} multiply-adds gave {:.8g}; float64 computes {:.8g}", kSteps, got, expected);
         return outcome;
     }
-    // About a millisecond; the difference of two lengths is without what a dispatch takes.
-    constexpr uint32_t kShort = 512, kLong = 4096;
     HK_ASSIGN(const program::Lowering of_short, chain(input.runtime, kShort));
     HK_ASSIGN(const program::Lowering of_long, chain(input.runtime, kLong));
     HK_ASSIGN(const std::size_t brief, bench->add(of_short));
@@ -64,10 +90,12 @@ Result<report::Outcome> clock(const Input& input) {
         warm = std::min(warm, now);
     }
     outcome.result = {{"first_ns", rounded(first)}, {"warm_ns", rounded(warm)}, {"seconds_of_work", kSecondsOfWork}};
-    outcome.text =
-        fmt::format("{:.3g} ns for a multiply-add that waits for the one before; with a latency of four clocks, "
-                    "{:.3g} GHz",
-                    warm, warm > 0 ? 4 / warm : 0.0);
+    outcome.text = fmt::format("{:.3g} ns for a multiply-add that waits for the one before", warm);
+    HK_ASSIGN(const double hz, ticks_per_second(input.runtime));
+    if (hz > 0) {
+        outcome.result["hz"] = rounded(hz);
+        outcome.text += fmt::format(", {:.3g} ticks of a core's clock at {:.4g} GHz", warm * hz / 1e9, hz / 1e9);
+    }
     return outcome;
 }
 

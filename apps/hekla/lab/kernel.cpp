@@ -85,6 +85,13 @@ Product shortened(Product product, double flops_per_second, int64_t least) {
     return product;
 }
 
+report::Outcome not_measured(const std::string& why) {
+    report::Outcome outcome;
+    outcome.result["not_measured"] = why;
+    outcome.text = "not measured: " + why;
+    return outcome;
+}
+
 std::string compare_product(const Product& p, std::span<const std::byte> a, std::span<const std::byte> b,
                             program::Storage factors, std::span<const std::byte> c, program::Storage result,
                             double (*f)(double, double), std::span<const std::byte> x) {

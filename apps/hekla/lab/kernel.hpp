@@ -45,6 +45,9 @@ struct Product {
 // Halves the sizes, none below `least`, until the product takes kMeasured at this speed.
 Product shortened(Product product, double flops_per_second, int64_t least);
 
+// The outcome of a stage that this device, or this build, cannot run.
+report::Outcome not_measured(const std::string& why);
+
 // Compares 64 elements of c = f(A B, x) with float64. x: float16, one for each element of c; empty: zeros. Returns what
 // is wrong; empty: nothing.
 std::string compare_product(const Product& product, std::span<const std::byte> a, std::span<const std::byte> b,

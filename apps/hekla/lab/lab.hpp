@@ -20,14 +20,16 @@ struct Input {
 };
 
 // Each is defined in its own file.
-Result<report::Outcome> clock(const Input& input);     // before and after work
-Result<report::Outcome> memory(const Input& input);    // bandwidth by size
-Result<report::Outcome> units(const Input& input);     // peak arithmetic by shape and type
-Result<report::Outcome> products(const Input& input);  // the engine's matrix kernels
-Result<report::Outcome> attention(const Input& input); // the engine's attention kernels
-Result<report::Outcome> chains(const Input& input);    // dispatches that wait for each other
-Result<report::Outcome> stores(const Input& input);    // variants of a product: banks of shared memory
-Result<report::Outcome> epilogues(const Input& input); // variants of a product: activation and rounding
-Result<report::Outcome> orders(const Input& input);    // variants of a product: orders of tiles
+Result<report::Outcome> clock(const Input& input);      // before and after work
+Result<report::Outcome> memory(const Input& input);     // bandwidth by size
+Result<report::Outcome> units(const Input& input);      // peak arithmetic by shape and type
+Result<report::Outcome> products(const Input& input);   // the engine's matrix kernels
+Result<report::Outcome> attention(const Input& input);  // the engine's attention kernels
+Result<report::Outcome> chains(const Input& input);     // dispatches that wait for each other
+Result<report::Outcome> stores(const Input& input);     // variants of a product: banks of shared memory
+Result<report::Outcome> shapes(const Input& input);     // variants of a product: shapes of the matrix units
+Result<report::Outcome> epilogues(const Input& input);  // variants of a product: activation and rounding
+Result<report::Outcome> orders(const Input& input);     // variants of a product: orders of tiles
+Result<report::Outcome> workgroups(const Input& input); // products by matrices of a whole workgroup
 
 } // namespace hekla::lab

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
+#include <iterator>
 #include <map>
 
 namespace hekla::report {
@@ -17,6 +18,9 @@ constexpr double kOtherStore = 1.15;     // a mapping of stores, of one layout
 constexpr double kOtherDepth = 1.1;      // twice as much of K between barriers
 constexpr double kOtherEpilogue = 1.2;   // a shorter epilogue
 constexpr double kOtherOrder = 1.03;     // another order of tiles
+constexpr double kOtherForm = 1.03;      // another form of attention
+constexpr double kWholeGroups = 1.1;     // matrices of a workgroup in place of a subgroup's
+constexpr double kFullRate = 2400;       // operations per clock and core of an NVIDIA card: its mma.sync at full rate
 constexpr double kRisingClock = 1.1;     // of the first dispatches
 constexpr double kSlowLayout = 0.9;      // of the fastest layout
 constexpr double kSlowRows = 0.6;        // of the bandwidth of a copy
@@ -55,6 +59,14 @@ Sentences of_clock(const Line& result) {
                     first, warm)};
 }
 
+Sentences of_ticks(const Line& result) {
+    const double hz = result.value("hz", 0.0);
+    if (hz <= 0) return {};
+    return {
+        fmt::format("the clock of a core has {:.4g} GHz under load, and a multiply-add that waits takes {:.2g} ticks",
+                    hz / 1e9, result.value("warm_ns", 0.0) * hz / 1e9)};
+}
+
 Sentences of_memory(const Line& result) {
     const double all = result.value("copy_gb_per_s", 0.0);
     if (all <= 0 || !result.contains("sizes")) return {};
@@ -75,7 +87,7 @@ Sentences of_memory(const Line& result) {
                     cached, best, all, 2 * cached)};
 }
 
-Sentences of_units(const Line& result) {
+Sentences of_units(const Line& result, const std::vector<Line>& lines) {
     Sentences sentences;
     if (!result.contains("shapes")) return {};
     for (const char* type : {"f16", "bf16"}) {
@@ -102,6 +114,27 @@ Sentences of_units(const Line& result) {
                 fmt::format("{}: {}, which kernels use, reaches {:.4g} TFLOP/s; no shape reaches {} times "
                             "as much: keep it",
                             type, used, tera(ours), kOtherShape));
+    }
+    // Operations of a core in a tick of its clock: independent of what clock a card runs at.
+    const Line* const clock = result_of(lines, "clock");
+    const double hz = clock != nullptr ? clock->value("hz", 0.0) : 0.0;
+    const Line* const device = result_of(lines, "device");
+    const bool nvidia =
+        device != nullptr && device->contains("device") && (*device)["device"].value("vendor_id", 0) == 0x10de;
+    for (const char* type : {"f16", "bf16"}) {
+        double most = 0;
+        for (const Line& row : result["shapes"])
+            if (row.value("factors", "") == type && row.value("sums", "") == "f32")
+                most = std::max(most, row.value("flops_per_core", 0.0));
+        if (hz <= 0 || most <= 0) continue;
+        std::string text = fmt::format("{}: {:.0f} operations per tick and core", type, most / hz);
+        if (nvidia)
+            text += most >= kFullRate * hz
+                        ? fmt::format(" (above {:.0f}): its units run at their full rate", kFullRate)
+                        : fmt::format(" (below {:.0f}): another shape or matrices of a workgroup may "
+                                      "be faster",
+                                      kFullRate);
+        sentences.push_back(std::move(text));
     }
     double half = 0, full = 0;
     for (const Line& row : result["shapes"])
@@ -169,17 +202,35 @@ Sentences of_products(const Line& result) {
     return sentences;
 }
 
-Sentences of_attention(const Line& result) {
+// Forms of an attention kernel, "matrix+short", each next to the usual one.
+Sentences of_forms(const Line& row) {
     Sentences sentences;
+    if (!row.contains("forms") || !row.contains("kernels")) return sentences;
+    for (const Line& form : row["forms"]) {
+        const std::string name = form.value("kernel", "");
+        const Line* const usual = find(row["kernels"], "kernel", name.substr(0, name.find('+')));
+        const double own = form.value("flops", 0.0), before = usual != nullptr ? usual->value("flops", 0.0) : 0.0;
+        if (own <= 0 || before <= 0) continue;
+        sentences.push_back(fmt::format("attention {}: {} reaches {:.4g} TFLOP/s, without it {:.4g} ({:.2f}): {}",
+                                        row.value("pass", ""), name, tera(own), tera(before), own / before,
+                                        own >= kOtherForm * before ? "adopt it" : "keep the usual form"));
+    }
+    return sentences;
+}
+
+Sentences of_attention(const Line& result) {
+    Sentences sentences, forms;
     if (!result.contains("passes")) return {};
     bool measured = false;
     for (const Line& row : result["passes"]) {
         measured = measured || (row.contains("kernels") && fastest(row["kernels"]) != nullptr);
         if (std::string choice = kernel_choice("attention " + row.value("pass", ""), row); !choice.empty())
             sentences.push_back(std::move(choice));
+        for (std::string& form : of_forms(row)) forms.push_back(std::move(form));
     }
     if (sentences.empty() && measured)
         sentences.emplace_back("attention: the preferred kernels are the fastest: keep them");
+    std::ranges::move(forms, std::back_inserter(sentences));
     return sentences;
 }
 
@@ -215,14 +266,10 @@ Sentences of_chains(const Line& result, const std::vector<Line>& lines) {
                                         : "memory limits it: fewer dispatches gain little")};
 }
 
-// The speeds of the variants of product.comp by name, of one product.
+// The speeds of the variants of one product by name.
 std::map<std::string, double> speeds_of(const Line& product) {
     std::map<std::string, double> speeds;
-    for (const Line& variant : product["variants"])
-        speeds[variant.value("rows_of_tiles", 1) == 1
-                   ? variant.value("kernel", "")
-                   : fmt::format("{} x {}", variant.value("kernel", ""), variant.value("rows_of_tiles", 1))] =
-            variant.value("flops", 0.0);
+    for (const Line& variant : product["variants"]) speeds[variant.value("kernel", "")] = variant.value("flops", 0.0);
     return speeds;
 }
 
@@ -247,6 +294,21 @@ Sentences of_stores(const Line& result) {
                                                      : "keep neighboring rows"));
     }
     return sentences;
+}
+
+Sentences of_shapes(const Line& result) {
+    if (!result.contains("products") || result["products"].empty()) return {};
+    const Line& variants = result["products"][0]["variants"];
+    const std::string used = result.value("used", "");
+    const Line *const best = fastest(variants), *const own = find(variants, "kernel", used);
+    if (best == nullptr || own == nullptr || own->value("flops", 0.0) <= 0) return {};
+    const double most = best->value("flops", 0.0), ours = own->value("flops", 0.0);
+    if (most < kOtherShape * ours)
+        return {fmt::format("a product by {}, which kernels use, reaches {:.4g} TFLOP/s, by the fastest shape {:.4g}: "
+                            "keep it",
+                            used, tera(ours), tera(most))};
+    return {fmt::format("a product by {} reaches {:.4g} TFLOP/s, by {}, which kernels use, {:.4g}: prefer {}",
+                        best->value("kernel", ""), tera(most), used, tera(ours), best->value("kernel", ""))};
 }
 
 Sentences of_epilogues(const Line& result) {
@@ -290,6 +352,36 @@ Sentences of_orders(const Line& result) {
     return sentences;
 }
 
+// Matrices of a workgroup next to the fastest product of this layout by matrices of a subgroup.
+Sentences of_workgroups(const Line& result, const std::vector<Line>& lines) {
+    if (!result.contains("products")) return {};
+    std::map<std::string, double> usual;
+    if (const Line* const stores = result_of(lines, "stores"); stores != nullptr && stores->contains("products"))
+        for (const Line& product : (*stores)["products"])
+            if (const Line* const best = fastest(product["variants"]); best != nullptr)
+                usual[product.value("layout", "")] = best->value("flops", 0.0);
+    if (const Line* const products = result_of(lines, "products");
+        products != nullptr && products->contains("products"))
+        for (const Line& product : (*products)["products"])
+            if (product.value("name", "") == "square" && product.value("factors", "") == "f16") {
+                double& most = usual[product.value("layout", "")];
+                most = std::max(most, product.value("best_flops", 0.0));
+            }
+    Sentences sentences;
+    for (const Line& product : result["products"]) {
+        const std::string layout = product.value("layout", "");
+        const Line* const best = fastest(product["variants"]);
+        if (best == nullptr || usual[layout] <= 0) continue;
+        const double ours = usual[layout], theirs = best->value("flops", 0.0);
+        sentences.push_back(
+            fmt::format("{}: matrices of a workgroup reach {:.4g} TFLOP/s with {}, those of a subgroup "
+                        "{:.4g} ({:.2f}): {}",
+                        layout, tera(theirs), best->value("kernel", ""), tera(ours), theirs / ours,
+                        theirs >= kWholeGroups * ours ? "add kernels with them" : "keep the subgroup's"));
+    }
+    return sentences;
+}
+
 Sentences of_others(const Line& result, const std::vector<Line>& lines) {
     const Line* const cases = result_of(lines, "cases");
     if (cases == nullptr || !cases->contains("cases") || !result.contains("runs")) return {};
@@ -317,16 +409,22 @@ std::vector<std::string> decisions(const std::vector<Line>& lines) {
     if (lines.empty() || !lines.back().contains("result")) return {};
     const std::string stage = lines.back().value("stage", "");
     const Line& result = lines.back()["result"];
-    if (stage == "clock") return of_clock(result);
+    if (stage == "clock") {
+        Sentences sentences = of_clock(result);
+        std::ranges::move(of_ticks(result), std::back_inserter(sentences));
+        return sentences;
+    }
     if (stage == "memory") return of_memory(result);
-    if (stage == "units") return of_units(result);
+    if (stage == "units") return of_units(result, lines);
     if (stage == "products") return of_products(result);
     if (stage == "attention") return of_attention(result);
     if (stage == "rows") return of_rows(result, lines);
     if (stage == "chains") return of_chains(result, lines);
     if (stage == "stores") return of_stores(result);
+    if (stage == "shapes") return of_shapes(result);
     if (stage == "epilogues") return of_epilogues(result);
     if (stage == "orders") return of_orders(result);
+    if (stage == "workgroups") return of_workgroups(result, lines);
     if (stage == "others") return of_others(result, lines);
     return {};
 }

@@ -276,6 +276,7 @@ KernelChoice choose(Lowering& lowering, const Attention& a, const AttentionProbl
                                a.key_heads, up(a.queries), up(a.keys), a.width, a.value_width,
                                (problem.options & kCausal) != 0 ? " causal" : "",
                                (problem.options & kDropout) != 0 ? " dropout" : "");
+    alone.forms = attention_forms(lowering.limits, problem);
     alone.plainest = options.back().kernel;
     alone.kernels = std::move(options);
     alone.units = lowering.limits.matrix_unit(problem.rows[0]->storage) ? problem.rows[0]->storage : Storage::f32;

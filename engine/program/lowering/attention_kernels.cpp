@@ -103,13 +103,32 @@ struct MatrixVariant {
     uint32_t rows = 0;        // per subgroup
     uint32_t invocations = 0; // per workgroup
 };
-constexpr uint32_t kMatrixOther = 32;   // rows of the other side per iteration
 constexpr int64_t kMatrixWidth = 128;   // of heads, at most: sums stay in registers
 constexpr int64_t kMatrixTogether = 64; // as TiledVariant::together_width
 
+// A form of these kernels: "matrix+short" is its name in a choice. Only the first is in attention_options();
+// `hekla doctor --lab` compares the others with it.
+struct MatrixForm {
+    std::string_view name;
+    uint32_t options = 0; // of OPTIONS
+    uint32_t other = 32;  // rows of the other side per iteration
+    uint32_t rows = 0;    // per subgroup; 0: by registers
+    bool elements = true; // there is one for the kernels of VK_NV_cooperative_matrix2
+};
+constexpr MatrixForm kMatrixForms[] = {
+    {.name = ""},
+    {.name = "+exponential", .options = kNativeExponential},
+    {.name = "+conversion", .options = kNativeConversion, .elements = false}, // theirs is always the hardware's
+    {.name = "+whole", .options = kWholeBlocks},
+    {.name = "+short", .options = kNativeExponential | kNativeConversion | kWholeBlocks},
+    {.name = "+64keys", .other = 64},
+    {.name = "+32rows", .rows = 32},
+};
+
 // Returns nothing if the device has no matrix units for the storage of these tensors, or an option needs rows one after
 // the other. elements: of the kernels of VK_NV_cooperative_matrix2, where own rows are the columns of a product.
-std::optional<MatrixVariant> matrix_variant(const Limits& limits, const AttentionProblem& problem, bool elements) {
+std::optional<MatrixVariant> matrix_variant(const Limits& limits, const AttentionProblem& problem, bool elements,
+                                            const MatrixForm& form = kMatrixForms[0]) {
     const AttentionSizes& sizes = problem.sizes;
     const auto& [q, k, v, y, dy, dq, dk, dv] = problem.rows;
     const bool gradient = problem.pass != AttentionPass::forward;
@@ -126,16 +145,17 @@ std::optional<MatrixVariant> matrix_variant(const Limits& limits, const Attentio
     if (limits.max_group_invocations < invocations) return std::nullopt;
     // Fewer rows where a lane keeps more of them in registers, or few lanes have that many registers.
     const bool few = gradient || width > 64 || !limits.large_register_file;
-    const uint32_t rows = std::max(own_side, std::min(limits.subgroup_size, few ? 16u : 32u));
+    const uint32_t rows =
+        form.rows != 0 ? form.rows : std::max(own_side, std::min(limits.subgroup_size, few ? 16u : 32u));
     if (rows > limits.subgroup_size || rows % own_side != 0) return std::nullopt;
     const uint32_t pad = std::max(tile_side, unit.k);
     const auto line = [&](int64_t of) { return divide_up(of, pad) * pad / 8 + 1; };
     const uint32_t subgroups = invocations / limits.subgroup_size;
-    const uint32_t passed = elements ? tile_side : kMatrixOther; // columns in a strip
-    const uint64_t units = static_cast<uint64_t>(kMatrixOther * (line(sizes.width) + line(sizes.value_width) + 1)) +
+    const uint32_t passed = elements ? tile_side : form.other; // columns in a strip
+    const uint64_t units = static_cast<uint64_t>(form.other * (line(sizes.width) + line(sizes.value_width) + 1)) +
                            uint64_t{subgroups} * rows * std::max(passed / 4 + 1, unit.k / 8 + 1);
     const bool keeps_quads = elements && (problem.options & kDropout) != 0;
-    const uint64_t quads = keeps_quads ? uint64_t{subgroups} * rows * kMatrixOther / 4 : 1;
+    const uint64_t quads = keeps_quads ? uint64_t{subgroups} * rows * form.other / 4 : 1;
     if (units * 16 + quads * 4 > limits.shared_memory) return std::nullopt;
     if (!offsets_fit(problem, 256)) return std::nullopt;
     return MatrixVariant{unit, rows, invocations};
@@ -199,6 +219,22 @@ std::vector<KernelOption> attention_options(const Limits& device, const Attentio
     return options;
 }
 
+std::vector<std::string> attention_forms(const Limits& device, const AttentionProblem& problem) {
+    const Limits limits = device.with_subgroups_of(device.subgroup_of_many_registers());
+    std::vector<std::string> names;
+    for (const bool elements : {true, false}) {
+        const auto usual = matrix_variant(limits, problem, elements);
+        for (const MatrixForm& form : std::span(kMatrixForms).subspan(1)) {
+            const auto variant = matrix_variant(limits, problem, elements, form);
+            if (!usual || !variant || (elements && !form.elements) || form.rows == usual->rows) continue;
+            // A mask's word has 32 keys.
+            if (form.other > 32 && (problem.options & kMask) != 0) continue;
+            names.push_back(fmt::format("{}{}", elements ? kElements : kMatrix, form.name));
+        }
+    }
+    return names;
+}
+
 AttentionKernel attention_kernel(const Limits& device, const AttentionProblem& problem, const KernelChoice& choice) {
     const Limits limits =
         device.with_subgroups_of(choice.lanes != 0 ? choice.lanes : device.subgroup_of_many_registers());
@@ -214,15 +250,19 @@ AttentionKernel attention_kernel(const Limits& device, const AttentionProblem& p
     });
     AttentionKernel kernel;
     kernel.rows = limits.subgroup_size;
-    const bool elements = choice.kernel == kElements;
-    const auto matrix = matrix_variant(limits, problem, elements);
-    if (matrix && (elements || choice.kernel == kMatrix)) {
+    const std::string_view base = std::string_view(choice.kernel).substr(0, choice.kernel.find('+'));
+    const bool elements = base == kElements;
+    const auto* const form =
+        std::ranges::find(kMatrixForms, std::string_view(choice.kernel).substr(base.size()), &MatrixForm::name);
+    const auto matrix =
+        form != std::end(kMatrixForms) ? matrix_variant(limits, problem, elements, *form) : std::nullopt;
+    if (matrix && (elements || base == kMatrix)) {
         const auto& [unit, rows, invocations] = *matrix;
         kernel.shader = fmt::format("attention/matrix_{}.{}{}", name, storage_name(problem.rows[0]->storage),
                                     elements ? "_elements" : "");
-        kernel.constants = {width,           value_width,  rows,   problem.options,
-                            problem.outputs, kMatrixOther, types,  limits.subgroup_size,
-                            unit.m,          unit.n,       unit.k, limits.compiles_slowly ? 1u : 0u,
+        kernel.constants = {width,           value_width, rows,   problem.options | form->options,
+                            problem.outputs, form->other, types,  limits.subgroup_size,
+                            unit.m,          unit.n,      unit.k, limits.compiles_slowly ? 1u : 0u,
                             invocations};
         kernel.subgroup_size = limits.subgroup_size;
         kernel.rows = int64_t{rows} * invocations / limits.subgroup_size;

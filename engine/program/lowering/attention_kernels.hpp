@@ -44,6 +44,8 @@ struct AttentionKernel {
 // Returns the kernels that such a device can run, the preferred one first: "matrix.elements", "matrix", "tiled.t64x64"
 // and others, or only "lane". Never empty.
 std::vector<KernelOption> attention_options(const Limits& limits, const AttentionProblem& problem);
+// Returns the names of other forms of these kernels, which `hekla doctor --lab` compares: "matrix+short".
+std::vector<std::string> attention_forms(const Limits& limits, const AttentionProblem& problem);
 // A choice that the device cannot run, or that is of another version, has a shader that does not exist.
 AttentionKernel attention_kernel(const Limits& limits, const AttentionProblem& problem, const KernelChoice& choice);
 

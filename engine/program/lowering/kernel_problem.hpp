@@ -54,6 +54,7 @@ struct KernelProblem {
     std::string key;                   // "matmul NT f32 [1x 512, 512, 512]": the key in Lowering::choices
     std::string bucket;                // equal for problems that share a measurement
     std::vector<KernelOption> kernels; // the preferred one first; not empty
+    std::vector<std::string> forms;    // other forms of them, which no search takes and the lab compares
     std::string plainest;              // the simplest kernel, whose results others are compared with
     Storage units = Storage::f32;      // the factors' storage if a kernel uses matrix units
     double flops = 0;
