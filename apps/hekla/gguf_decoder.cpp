@@ -1,6 +1,7 @@
 #include "gguf_decoder.hpp"
 
 #include <cmath>
+#include <cstring>
 #include <fmt/format.h>
 #include <numbers>
 
@@ -9,64 +10,10 @@ namespace {
 
 using nlohmann::ordered_json;
 
-constexpr Mapping kCommon[] = {
-    {"model.embed_tokens.weight", "token_embd.weight"},
-    {"model.layers.#.self_attn.q_proj.weight", "blk.#.attn_q.weight", Form::query_heads},
-    {"model.layers.#.self_attn.q_proj.bias", "blk.#.attn_q.bias", Form::query_heads},
-    {"model.layers.#.self_attn.k_proj.weight", "blk.#.attn_k.weight", Form::key_heads},
-    {"model.layers.#.self_attn.k_proj.bias", "blk.#.attn_k.bias", Form::key_heads},
-    {"model.layers.#.self_attn.v_proj.weight", "blk.#.attn_v.weight"},
-    {"model.layers.#.self_attn.v_proj.bias", "blk.#.attn_v.bias"},
-    {"model.layers.#.self_attn.qkv_proj.weight", "blk.#.attn_qkv.weight"},
-    {"model.layers.#.self_attn.o_proj.weight", "blk.#.attn_output.weight"},
-    {"model.layers.#.self_attn.o_proj.bias", "blk.#.attn_output.bias"},
-    {"model.layers.#.mlp.gate_proj.weight", "blk.#.ffn_gate.weight"},
-    {"model.layers.#.mlp.gate_proj.bias", "blk.#.ffn_gate.bias"},
-    {"model.layers.#.mlp.up_proj.weight", "blk.#.ffn_up.weight"},
-    {"model.layers.#.mlp.up_proj.bias", "blk.#.ffn_up.bias"},
-    {"model.layers.#.mlp.gate_up_proj.weight", "blk.#.ffn_up.weight"},
-    {"model.layers.#.mlp.down_proj.weight", "blk.#.ffn_down.weight"},
-    {"model.layers.#.mlp.down_proj.bias", "blk.#.ffn_down.bias"},
-    {"model.layers.#.mlp.gate.weight", "blk.#.ffn_gate_inp.weight"},
-    {"model.layers.#.mlp.experts.gate_proj.weight", "blk.#.ffn_gate_exps.weight"},
-    {"model.layers.#.mlp.experts.up_proj.weight", "blk.#.ffn_up_exps.weight"},
-    {"model.layers.#.mlp.experts.down_proj.weight", "blk.#.ffn_down_exps.weight"},
-    {"model.layers.#.block_sparse_moe.gate.weight", "blk.#.ffn_gate_inp.weight"},
-    {"model.layers.#.block_sparse_moe.experts.w1.weight", "blk.#.ffn_gate_exps.weight"},
-    {"model.layers.#.block_sparse_moe.experts.w3.weight", "blk.#.ffn_up_exps.weight"},
-    {"model.layers.#.block_sparse_moe.experts.w2.weight", "blk.#.ffn_down_exps.weight"},
-    {"lm_head.weight", "output.weight"},
-};
-
-// The norms, which the decoders have in different places.
-constexpr Mapping kBefore[] = {
-    {"model.layers.#.input_layernorm.weight", "blk.#.attn_norm.weight"},
-    {"model.layers.#.post_attention_layernorm.weight", "blk.#.ffn_norm.weight"},
-    {"model.layers.#.self_attn.q_norm.weight", "blk.#.attn_q_norm.weight"},
-    {"model.layers.#.self_attn.k_norm.weight", "blk.#.attn_k_norm.weight"},
-    {"model.norm.weight", "output_norm.weight"},
-};
-constexpr Mapping kAfter[] = {
-    {"model.layers.#.post_attention_layernorm.weight", "blk.#.post_attention_norm.weight"},
-    {"model.layers.#.post_feedforward_layernorm.weight", "blk.#.post_ffw_norm.weight"},
-    {"model.layers.#.self_attn.q_norm.weight", "blk.#.attn_q_norm.weight"},
-    {"model.layers.#.self_attn.k_norm.weight", "blk.#.attn_k_norm.weight"},
-    {"model.norm.weight", "output_norm.weight"},
-};
-constexpr Mapping kGemma[] = {
-    {"model.layers.#.input_layernorm.weight", "blk.#.attn_norm.weight", Form::plus_one},
-    {"model.layers.#.post_attention_layernorm.weight", "blk.#.ffn_norm.weight", Form::plus_one},
-    {"model.norm.weight", "output_norm.weight", Form::plus_one},
-};
-constexpr Mapping kGemma3[] = {
-    {"model.layers.#.input_layernorm.weight", "blk.#.attn_norm.weight", Form::plus_one},
-    {"model.layers.#.post_attention_layernorm.weight", "blk.#.post_attention_norm.weight", Form::plus_one},
-    {"model.layers.#.pre_feedforward_layernorm.weight", "blk.#.ffn_norm.weight", Form::plus_one},
-    {"model.layers.#.post_feedforward_layernorm.weight", "blk.#.post_ffw_norm.weight", Form::plus_one},
-    {"model.layers.#.self_attn.q_norm.weight", "blk.#.attn_q_norm.weight", Form::plus_one},
-    {"model.layers.#.self_attn.k_norm.weight", "blk.#.attn_k_norm.weight", Form::plus_one},
-    {"model.norm.weight", "output_norm.weight", Form::plus_one},
-};
+uint32_t head_width(const GgufSettings& s) {
+    return s.get("head_dim").is_number_integer() ? s.count("head_dim")
+                                                 : s.count("hidden_size") / s.count("num_attention_heads");
+}
 
 // Whether a key has one of two values, which mean the same.
 bool is_one_of(const ordered_json& value, const char* a, const char* b) { return value == a || value == b; }
@@ -86,7 +33,7 @@ Status check_qwen3_moe(const GgufSettings& s) {
 }
 Status check_whole_heads(const GgufSettings& s) {
     HK_TRY(check_silu(s));
-    return require_key(s.count("head_dim") * s.count("num_attention_heads") == s.count("hidden_size"), "head_dim",
+    return require_key(head_width(s) * s.count("num_attention_heads") == s.count("hidden_size"), "head_dim",
                        "hidden_size / num_attention_heads");
 }
 Status check_smollm3(const GgufSettings& s) {
@@ -96,25 +43,69 @@ Status check_smollm3(const GgufSettings& s) {
     for (std::size_t i = 0; i < rotated.size(); ++i) usual = usual && (rotated[i] != 0) == ((i + 1) % 4 != 0);
     return require_key(usual, "no_rope_layers", "0 in every fourth layer alone");
 }
+// llama.cpp knows which layers have a window by their number alone.
+Status check_layer_types(const GgufSettings& s, std::size_t period, const char* ordinal) {
+    const ordered_json types = s.get("layer_types", ordered_json::array());
+    bool usual = true;
+    for (std::size_t i = 0; i < types.size(); ++i)
+        usual = usual && (types[i] == "full_attention") == ((i + 1) % period == 0);
+    return require_key(usual, "layer_types", fmt::format("full_attention in every {} layer alone", ordinal));
+}
 Status check_gelu(const GgufSettings& s, const char* key) {
     HK_TRY(require_key(s.get("attention_bias", false) == false, "attention_bias", "false"));
     return require_key(is_one_of(s.get(key), "gelu_pytorch_tanh", "gelu_new"), key, "gelu_pytorch_tanh");
 }
 Status check_gemma(const GgufSettings& s) { return check_gelu(s, "hidden_act"); }
+Status check_gemma2(const GgufSettings& s) {
+    HK_TRY(check_gelu(s, "hidden_activation"));
+    HK_TRY(check_layer_types(s, 2, "second"));
+    HK_TRY(require_key(s.get("attn_logit_softcapping").is_number(), "attn_logit_softcapping", "a number"));
+    HK_TRY(require_key(s.get("final_logit_softcapping").is_number(), "final_logit_softcapping", "a number"));
+    // The largest is known by its layers, as for Gemma 3.
+    const uint32_t width =
+        s.count("num_hidden_layers") == 46 ? s.count("hidden_size") / s.count("num_attention_heads") : head_width(s);
+    return require_key(s.real("query_pre_attn_scalar") == static_cast<float>(width), "query_pre_attn_scalar",
+                       std::to_string(width));
+}
 Status check_gemma3(const GgufSettings& s) {
     HK_TRY(check_gelu(s, "hidden_activation"));
-    const ordered_json types = s.get("layer_types", ordered_json::array());
-    bool usual = true;
-    for (std::size_t i = 0; i < types.size(); ++i)
-        usual = usual && (types[i] == "full_attention") == ((i + 1) % 6 == 0);
-    HK_TRY(require_key(usual, "layer_types", "full_attention in every sixth layer alone"));
+    HK_TRY(check_layer_types(s, 6, "sixth"));
     // llama.cpp knows the largest Gemma 3 by its layers, whose scores have another scale.
-    const uint32_t width = s.count("num_hidden_layers") == 62 ? s.count("hidden_size") / s.count("num_attention_heads")
-                                                              : s.count("head_dim");
+    const uint32_t width =
+        s.count("num_hidden_layers") == 62 ? s.count("hidden_size") / s.count("num_attention_heads") : head_width(s);
     HK_TRY(require_key(s.real("query_pre_attn_scalar") == static_cast<float>(width), "query_pre_attn_scalar",
                        std::to_string(width)));
     const ordered_json local = s.json().at("rope_parameters").at("sliding_attention");
     return require_key(local.at("rope_type") == "default", "rope_parameters.sliding_attention.rope_type", "default");
+}
+
+Status check_arcee(const GgufSettings& s) {
+    HK_TRY(require_key(s.get("hidden_act") == "relu2", "hidden_act", "relu2"));
+    HK_TRY(require_key(s.get("attention_bias", false) == false, "attention_bias", "false"));
+    return require_key(s.get("mlp_bias", false) == false, "mlp_bias", "false");
+}
+Status check_cohere2(const GgufSettings& s) {
+    HK_TRY(check_silu(s));
+    HK_TRY(require_key(s.get("attention_bias", false) == false, "attention_bias", "false"));
+    return check_layer_types(s, 4, "fourth");
+}
+Status check_stablelm(const GgufSettings& s) {
+    HK_TRY(check_silu(s));
+    return require_key(s.get("qk_layernorm", false) == false, "qk_layernorm",
+                       "false, or Hekla would have to join norms");
+}
+Status check_gpt_oss(const GgufSettings& s) {
+    HK_TRY(check_layer_types(s, 2, "second"));
+    return require_key(s.get("swiglu_limit", 7.0) == 7.0, "swiglu_limit", "7");
+}
+Status check_lfm2(const GgufSettings& s) {
+    return require_key(s.get("conv_bias", false) == false, "conv_bias", "false");
+}
+Status check_ministral3(const GgufSettings& s) {
+    HK_TRY(check_silu(s));
+    const ordered_json& rotary = s.json().at("rope_parameters");
+    return require_key(rotary.value("mscale", 1.0) == rotary.value("mscale_all_dim", 1.0), "rope_parameters.mscale",
+                       "equal to mscale_all_dim");
 }
 
 // Llama 3's scaling of low frequencies, as a divisor for each: 1 for short waves, `factor` for long ones.
@@ -132,22 +123,103 @@ std::vector<float> frequency_divisors(const ordered_json& rotary, uint32_t width
     return divisors;
 }
 
+// The keys that one architecture has alone.
+void add_experts(const GgufSettings& s, const GgufTarget& target) {
+    const bool qwen = s.json().contains("num_experts");
+    target.put("expert_count", s.count(qwen ? "num_experts" : "num_local_experts"));
+    target.put("expert_used_count", s.count("num_experts_per_tok"));
+    if (qwen) target.put("expert_feed_forward_length", s.count("moe_intermediate_size"));
+}
+void add_granite(const GgufSettings& s, const GgufTarget& target) {
+    target.put("attention.scale", s.real("attention_multiplier"));
+    target.put("embedding_scale", s.real("embedding_multiplier"));
+    target.put("residual_scale", s.real("residual_multiplier"));
+    target.put("logit_scale", s.real("logits_scaling"));
+}
+bool has_window(const GgufSettings& s) {
+    const ordered_json window = s.get("sliding_window");
+    return window.is_number_integer() && window.get<int64_t>() > 0 && s.get("use_sliding_window", true) == true;
+}
+void add_window(const GgufSettings& s, const GgufTarget& target) {
+    if (has_window(s)) target.put("attention.sliding_window", s.count("sliding_window"));
+}
+void add_gemma(const GgufSettings& s, const GgufTarget& target) { // 2 and 3
+    add_window(s, target);
+    for (const char* cap : {"attn_logit_softcapping", "final_logit_softcapping"})
+        if (s.get(cap).is_number()) target.put(cap, s.real(cap));
+}
+void add_phi3(const GgufSettings& s, const GgufTarget& target) {
+    target.put("attention.sliding_window", has_window(s) ? s.count("sliding_window") : 0u);
+    target.put("rope.scaling.original_context_length", s.count("original_max_position_embeddings"));
+}
+void add_olmo3(const GgufSettings& s, const GgufTarget& target) {
+    add_window(s, target);
+    std::vector<bool> windows;
+    for (const ordered_json& type : s.get("layer_types")) windows.push_back(type == "sliding_attention");
+    target.put("attention.sliding_window_pattern", std::move(windows));
+}
+void add_cohere2(const GgufSettings& s, const GgufTarget& target) {
+    add_window(s, target);
+    target.put("logit_scale", s.real("logit_scale"));
+    target.put("rope.scaling.type", "none");
+}
+void add_stablelm(const GgufSettings& s, const GgufTarget& target) {
+    target.put("use_parallel_residual", s.get("use_parallel_residual", false) == true);
+}
+void add_gpt_oss(const GgufSettings& s, const GgufTarget& target) {
+    add_experts(s, target);
+    add_window(s, target);
+    target.put("expert_feed_forward_length", s.count("intermediate_size"));
+}
+void add_lfm2(const GgufSettings& s, const GgufTarget& target) {
+    std::vector<uint32_t> heads; // a layer without keys is a convolution
+    for (const ordered_json& type : s.get("layer_types"))
+        heads.push_back(type == "full_attention" ? s.count("num_key_value_heads") : 0u);
+    target.put("attention.head_count_kv", std::move(heads));
+    target.put("shortconv.l_cache", s.count("conv_L_cache"));
+}
+void add_ministral3(const GgufSettings& s, const GgufTarget& target) {
+    const ordered_json& rotary = s.json().at("rope_parameters");
+    target.put("rope.scaling.yarn_log_multiplier", rotary.value("mscale_all_dim", 1.0f));
+    target.put("attention.temperature_scale", rotary.value("llama_4_scaling_beta", 0.0f));
+}
+
+// LFM2 computes the width of its feed-forward layer.
+uint32_t feed_forward_width(const GgufSettings& s) {
+    if (s.get("block_auto_adjust_ff_dim", false) != true) return s.count("intermediate_size");
+    const auto adjusted = static_cast<uint32_t>(2 * s.count("intermediate_size") / 3);
+    const ordered_json factor = s.get("block_ffn_dim_multiplier");
+    const uint32_t width = factor.is_number() ? static_cast<uint32_t>(factor.get<double>() * adjusted) : adjusted;
+    const uint32_t multiple = s.count("block_multiple_of");
+    return (width + multiple - 1) / multiple * multiple;
+}
+
 } // namespace
 
 std::span<const GgufDecoder> GgufDecoder::all() {
+    using enum GgufNames;
     static constexpr GgufDecoder kAll[] = {
-        {"llama", "llama", true, kBefore, check_silu},
-        {"mistral", "llama", true, kBefore, check_silu},
-        {"qwen2", "qwen2", false, kBefore, check_silu},
-        {"qwen3", "qwen3", false, kBefore, check_no_biases},
-        {"smollm3", "smollm3", true, kBefore, check_smollm3},
-        {"granite", "granite", true, kBefore, check_whole_heads},
-        {"olmo2", "olmo2", false, kAfter, check_no_biases},
-        {"phi3", "phi3", false, kBefore, check_whole_heads},
-        {"mixtral", "llama", true, kBefore, check_silu},
-        {"qwen3_moe", "qwen3moe", false, kBefore, check_qwen3_moe},
-        {"gemma", "gemma", false, kGemma, check_gemma},
-        {"gemma3_text", "gemma3", false, kGemma3, check_gemma3},
+        {"llama", "llama", true, norms_before, check_silu},
+        {"mistral", "llama", true, norms_before, check_silu},
+        {"ministral3", "mistral3", true, norms_before, check_ministral3, add_ministral3},
+        {"qwen2", "qwen2", false, norms_before, check_silu},
+        {"qwen3", "qwen3", false, norms_before, check_no_biases},
+        {"smollm3", "smollm3", true, norms_before, check_smollm3},
+        {"granite", "granite", true, norms_before, check_whole_heads, add_granite},
+        {"arcee", "arcee", true, norms_before, check_arcee},
+        {"olmo2", "olmo2", false, norms_after, check_no_biases},
+        {"olmo3", "olmo2", false, norms_after, check_no_biases, add_olmo3},
+        {"phi3", "phi3", false, norms_before, check_whole_heads, add_phi3},
+        {"cohere2", "cohere2", false, layer_norms, check_cohere2, add_cohere2},
+        {"stablelm", "stablelm", false, layer_norms, check_stablelm, add_stablelm},
+        {"glm4", "glm4", false, glm4, check_silu},
+        {"mixtral", "llama", true, norms_before, check_silu, add_experts},
+        {"qwen3_moe", "qwen3moe", false, norms_before, check_qwen3_moe, add_experts},
+        {"gpt_oss", "gpt-oss", false, gpt_oss, check_gpt_oss, add_gpt_oss},
+        {"gemma", "gemma", false, gemma, check_gemma},
+        {"gemma2", "gemma2", false, gemma_twice, check_gemma2, add_gemma},
+        {"gemma3_text", "gemma3", false, gemma_twice, check_gemma3, add_gemma},
+        {"lfm2", "lfm2", false, lfm2, check_lfm2, add_lfm2},
     };
     return kAll;
 }
@@ -165,105 +237,84 @@ std::string GgufDecoder::known() {
 }
 
 std::vector<Mapping> GgufDecoder::mappings() const {
-    std::vector<Mapping> mappings(norms_.begin(), norms_.end());
-    for (Mapping one : kCommon) {
+    const std::span<const Mapping> own = mappings_of(names_);
+    std::vector<Mapping> mappings(own.begin(), own.end());
+    for (Mapping one : mappings_of(GgufNames::common)) {
         if (!interleaved_ && (one.form == Form::query_heads || one.form == Form::key_heads)) one.form = Form::as_is;
         mappings.push_back(one);
     }
     return mappings;
 }
 
-Status GgufDecoder::add_keys(const GgufSettings& s, model::GgufKeys& keys, std::vector<GgufVector>& vectors,
-                             std::vector<std::string>& notes) const {
-    HK_TRY(check_(s));
-    const uint32_t width = s.count("head_dim");
-    keys.emplace_back(key("vocab_size"), s.count("vocab_size"));
-    keys.emplace_back(key("context_length"), s.count("max_position_embeddings"));
-    keys.emplace_back(key("embedding_length"), s.count("hidden_size"));
-    keys.emplace_back(key("block_count"), s.count("num_hidden_layers"));
-    keys.emplace_back(key("feed_forward_length"), s.count("intermediate_size"));
-    keys.emplace_back(key("attention.head_count"), s.count("num_attention_heads"));
-    keys.emplace_back(key("attention.head_count_kv"), s.count("num_key_value_heads"));
-    keys.emplace_back(key("attention.key_length"), width);
-    keys.emplace_back(key("attention.value_length"), width);
-    keys.emplace_back(key("attention.layer_norm_rms_epsilon"), s.real("rms_norm_eps"));
-    HK_TRY(add_rotary(s, keys, vectors));
-    if (is("mixtral") || is("qwen3_moe")) {
-        keys.emplace_back(key("expert_count"), s.count(is("mixtral") ? "num_local_experts" : "num_experts"));
-        keys.emplace_back(key("expert_used_count"), s.count("num_experts_per_tok"));
-    }
-    if (is("qwen3_moe")) keys.emplace_back(key("expert_feed_forward_length"), s.count("moe_intermediate_size"));
-    if (is("granite")) {
-        keys.emplace_back(key("attention.scale"), s.real("attention_multiplier"));
-        keys.emplace_back(key("embedding_scale"), s.real("embedding_multiplier"));
-        keys.emplace_back(key("residual_scale"), s.real("residual_multiplier"));
-        keys.emplace_back(key("logit_scale"), s.real("logits_scaling"));
-    }
-    if (is("gemma3_text") && s.get("final_logit_softcapping").is_number())
-        keys.emplace_back(key("final_logit_softcapping"), s.real("final_logit_softcapping"));
-    add_windows(s, keys, notes);
+Status GgufDecoder::add_keys(const GgufSettings& s, const GgufTarget& target) const {
+    const uint32_t width = head_width(s);
+    target.put("vocab_size", s.count("vocab_size"));
+    target.put("context_length", s.count("max_position_embeddings"));
+    target.put("embedding_length", s.count("hidden_size"));
+    target.put("block_count", s.count("num_hidden_layers"));
+    target.put("feed_forward_length", feed_forward_width(s));
+    target.put("attention.head_count", s.count("num_attention_heads"));
+    if (!is("lfm2")) target.put("attention.head_count_kv", s.count("num_key_value_heads"));
+    target.put("attention.key_length", width);
+    target.put("attention.value_length", width);
+    if (s.json().contains("layer_norm_eps"))
+        target.put("attention.layer_norm_epsilon", s.real("layer_norm_eps"));
+    else
+        target.put("attention.layer_norm_rms_epsilon",
+                   s.real(s.json().contains("norm_eps") ? "norm_eps" : "rms_norm_eps"));
+    HK_TRY(add_rotary(s, target));
+    if (more_ != nullptr) more_(s, target);
+    const bool knows_windows = is("gemma2") || is("gemma3_text") || is("olmo3") || is("cohere2") || is("gpt_oss");
+    if (has_window(s) && !knows_windows)
+        target.notes.push_back(fmt::format(
+            "llama.cpp has no window in models of this kind: in rows of more than {} tokens each token sees "
+            "all before it, and the model was made for the last {}",
+            s.count("sliding_window"), s.count("sliding_window")));
     return {};
 }
 
-Status GgufDecoder::add_rotary(const GgufSettings& s, model::GgufKeys& keys, std::vector<GgufVector>& vectors) const {
+Status GgufDecoder::add_rotary(const GgufSettings& s, const GgufTarget& target) const {
     const ordered_json& parameters = s.json().at("rope_parameters");
     const bool by_type = is("gemma3_text");
     const ordered_json& rotary = by_type ? parameters.at("full_attention") : parameters;
-    const uint32_t width = s.count("head_dim");
+    const uint32_t width = head_width(s);
     const auto rotated = static_cast<uint32_t>(rotary.value("partial_rotary_factor", 1.0) * width);
-    HK_TRY(
-        require_key(rotated % 2 == 0 && (rotated == width || is("phi3")), "head_dim", "even, and turned as a whole"));
-    keys.emplace_back(key("rope.dimension_count"), rotated);
-    keys.emplace_back(key("rope.freq_base"), rotary.at("rope_theta").get<float>());
-    if (by_type)
-        keys.emplace_back(key("rope.freq_base_swa"), parameters.at("sliding_attention").at("rope_theta").get<float>());
+    const bool partial = is("phi3") || is("glm4") || is("stablelm");
+    HK_TRY(require_key(rotated % 2 == 0 && (rotated == width || partial), "head_dim", "even, and turned as a whole"));
+    target.put("rope.dimension_count", rotated);
+    target.put("rope.freq_base", rotary.at("rope_theta").get<float>());
+    if (by_type) target.put("rope.freq_base_swa", parameters.at("sliding_attention").at("rope_theta").get<float>());
     const std::string type = rotary.at("rope_type");
     if (type == "linear") {
-        keys.emplace_back(key("rope.scaling.type"), "linear");
-        keys.emplace_back(key("rope.scaling.factor"), rotary.at("factor").get<float>());
+        target.put("rope.scaling.type", "linear");
+        target.put("rope.scaling.factor", rotary.at("factor").get<float>());
     } else if (type == "llama3" && std::string_view(name_) == "llama") {
-        vectors.push_back({"rope_freqs.weight", frequency_divisors(rotary, width)});
+        target.vectors.push_back({"rope_freqs.weight", frequency_divisors(rotary, width)});
     } else if (type == "yarn" && !is("phi3")) {
-        HK_TRY(require_key(rotary.value("attention_factor", ordered_json()).is_null() &&
-                               rotary.value("mscale", ordered_json()).is_null() && rotary.value("truncate", true),
-                           "rope_parameters", "yarn without attention_factor, mscale and truncate"));
-        keys.emplace_back(key("rope.scaling.type"), "yarn");
-        keys.emplace_back(key("rope.scaling.factor"), rotary.at("factor").get<float>());
-        keys.emplace_back(key("rope.scaling.original_context_length"),
-                          rotary.at("original_max_position_embeddings").get<uint32_t>());
-        keys.emplace_back(key("rope.scaling.yarn_beta_fast"), rotary.value("beta_fast", 32.0f));
-        keys.emplace_back(key("rope.scaling.yarn_beta_slow"), rotary.value("beta_slow", 1.0f));
+        const bool plain = rotary.value("attention_factor", ordered_json()).is_null() &&
+                           (is("ministral3") || rotary.value("mscale", ordered_json()).is_null()) &&
+                           (is("gpt_oss") || rotary.value("truncate", true));
+        HK_TRY(require_key(plain, "rope_parameters", "yarn without attention_factor, mscale and truncate"));
+        target.put("rope.scaling.type", "yarn");
+        target.put("rope.scaling.factor", rotary.at("factor").get<float>());
+        target.put("rope.scaling.original_context_length",
+                   rotary.at("original_max_position_embeddings").get<uint32_t>());
+        if (is("gpt_oss")) target.put("rope.scaling.yarn_truncate", rotary.value("truncate", true));
+        target.put("rope.scaling.yarn_beta_fast", rotary.value("beta_fast", 32.0f));
+        target.put("rope.scaling.yarn_beta_slow", rotary.value("beta_slow", 1.0f));
     } else if (type == "longrope" && is("phi3")) {
         const auto original = s.count("original_max_position_embeddings");
         const double grown = static_cast<double>(s.count("max_position_embeddings")) / original;
         HK_TRY(require_key(rotary.value("attention_factor", ordered_json()).is_null(),
                            "rope_parameters.attention_factor", "missing"));
-        vectors.push_back({"rope_factors_long.weight", rotary.at("long_factor").get<std::vector<float>>()});
-        vectors.push_back({"rope_factors_short.weight", rotary.at("short_factor").get<std::vector<float>>()});
-        keys.emplace_back(
-            key("rope.scaling.attn_factor"),
-            static_cast<float>(grown > 1.0 ? std::sqrt(1.0 + std::log(grown) / std::log(original)) : 1.0));
+        target.vectors.push_back({"rope_factors_long.weight", rotary.at("long_factor").get<std::vector<float>>()});
+        target.vectors.push_back({"rope_factors_short.weight", rotary.at("short_factor").get<std::vector<float>>()});
+        target.put("rope.scaling.attn_factor",
+                   static_cast<float>(grown > 1.0 ? std::sqrt(1.0 + std::log(grown) / std::log(original)) : 1.0));
     } else {
         HK_TRY(require_key(type == "default", "rope_parameters.rope_type", fmt::format("another one than '{}'", type)));
     }
-    if (is("phi3"))
-        keys.emplace_back(key("rope.scaling.original_context_length"), s.count("original_max_position_embeddings"));
     return {};
-}
-
-void GgufDecoder::add_windows(const GgufSettings& s, model::GgufKeys& keys, std::vector<std::string>& notes) const {
-    const ordered_json window = s.get("sliding_window");
-    const bool used =
-        window.is_number_integer() && window.get<int64_t>() > 0 && s.get("use_sliding_window", true) == true;
-    if (is("gemma3_text")) {
-        if (used) keys.emplace_back(key("attention.sliding_window"), window.get<uint32_t>());
-        return;
-    }
-    if (is("phi3")) keys.emplace_back(key("attention.sliding_window"), used ? window.get<uint32_t>() : 0u);
-    if (used)
-        notes.push_back(fmt::format("llama.cpp has no window in models of this kind: in rows of more than {} tokens "
-                                    "each token sees all before it, and the model was made for the last {}",
-                                    window.get<int64_t>(), window.get<int64_t>()));
 }
 
 } // namespace hekla::app

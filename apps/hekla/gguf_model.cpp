@@ -47,7 +47,8 @@ Status gpt2_keys(const GgufSettings& s, model::GgufKeys& keys) {
     HK_TRY(require_key(s.get("scale_attn_weights") == true, "scale_attn_weights", "true"));
     HK_TRY(require_key(s.get("scale_attn_by_inverse_layer_idx") == false, "scale_attn_by_inverse_layer_idx", "false"));
     const uint32_t width = s.count("n_embd");
-    keys.emplace_back("gpt2.vocab_size", s.count("vocab_size")); // llama.cpp opens no file without a tokenizer that lacks it
+    keys.emplace_back("gpt2.vocab_size",
+                      s.count("vocab_size")); // llama.cpp opens no file without a tokenizer that lacks it
     keys.emplace_back("gpt2.context_length", s.count("n_positions"));
     keys.emplace_back("gpt2.embedding_length", width);
     keys.emplace_back("gpt2.block_count", s.count("n_layer"));
@@ -77,24 +78,26 @@ Status write_gguf_model(const StoredModel& m, const fs::path& to, std::optional<
     HK_ASSIGN(const std::string config, m.composition->write_config());
     HK_ASSIGN(ordered_json settings, parse_ordered_json_object(config, where + ": config.json"));
     const GgufSettings s(std::move(settings));
+    if (!gpt2) HK_TRY(decoder->check(s).with_context(where));
     const std::vector<Mapping> mappings = mappings_of(decoder);
 
     std::vector<model::TensorSource> tensors;
     DType largest = DType::f32; // the type that matrices are stored in
     for (const SavedTensor& tensor : m.tensors) {
-        std::optional<std::string> name;
+        std::string_view from; // one tensor may become several, by mappings of the same name
         const model::TensorView& view = *tensor.stored;
         for (const Mapping& mapping : mappings) {
-            if (!(name = mapped_name(mapping, tensor.name))) continue;
-            const bool small = view.dims.size() < 2 || *name == "position_embd.weight" ||
-                               name->ends_with(".ffn_gate_inp.weight"); // routers
+            if (!from.empty() && from != mapping.from) continue;
+            const std::optional<std::string> name = mapped_name(mapping, tensor.name);
+            if (!name) continue;
+            from = mapping.from;
+            const bool small = is_always_float32(*name, view.dims.size());
             const DType stored = view.dtype == DType::f64 ? DType::f32 : view.dtype;
             const DType type = small ? DType::f32 : dtype.value_or(stored);
             if (!small) largest = type;
             tensors.push_back(source_for(*name, mapping.form, view, type, s));
-            break;
         }
-        if (!name) return unsupported(fmt::format("{}: tensor {} has no name in GGUF", where, tensor.name));
+        if (from.empty()) return unsupported(fmt::format("{}: tensor {} has no name in GGUF", where, tensor.name));
     }
 
     model::GgufKeys keys{{"general.architecture", gpt2 ? "gpt2" : decoder->name()},
@@ -102,7 +105,7 @@ Status write_gguf_model(const StoredModel& m, const fs::path& to, std::optional<
                          {"general.file_type", file_type(largest)}};
     std::vector<GgufVector> vectors; // must outlive the writing of the file
     std::vector<std::string> notes;
-    const Status fits = gpt2 ? gpt2_keys(s, keys) : decoder->add_keys(s, keys, vectors, notes);
+    const Status fits = gpt2 ? gpt2_keys(s, keys) : decoder->add_keys(s, {decoder->name(), keys, vectors, notes});
     HK_TRY(fits.with_context(where));
     for (const std::string& note : notes) log.warning(fmt::format("{}: {}", where, note));
     for (const GgufVector& vector : vectors) {

@@ -19,7 +19,11 @@ enum class Form {
     transposed,  // GPT-2 stores [in, out]
     query_heads, // llama.cpp's rotary positions rotate neighbors, ours the halves of a head: rows are interleaved
     key_heads,
-    plus_one, // a gain that is stored as its difference from 1
+    plus_one,       // a gain that is stored as its difference from 1
+    even_columns,   // of [experts, in, out] as [experts, out, in]; of biases [experts, out] without that
+    odd_columns,    // the others
+    all_columns,    // [experts, in, out] as [experts, out, in]
+    without_middle, // [channels, 1, taps] as [channels, taps]
 };
 
 struct Mapping {
@@ -48,6 +52,9 @@ private:
 
 // llama.cpp hard-codes some values; a model with others is unsupported.
 Status require_key(bool same, const char* key, const std::string& expected);
+
+// Returns whether a GGUF tensor is always float32: vectors, norms, biases, routers, positions, short convolutions.
+bool is_always_float32(std::string_view name, std::size_t rank);
 
 // Returns the bytes of a tensor after `change`, with the new shape.
 model::TensorSource changed_source(const model::TensorInfo& info, const model::TensorView& view,

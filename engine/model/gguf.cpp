@@ -14,8 +14,8 @@ constexpr uint32_t kVersion = 3;
 constexpr std::size_t kMaxRank = 4;
 
 // Numbers of value types, in the order of GgufValue, and of elements.
-constexpr std::array<uint32_t, 8> kValueTypes{4, 6, 7, 8, 9, 9, 9, 9};
-constexpr uint32_t kUint32Elements = 4, kInt32Elements = 5, kFloatElements = 6, kStringElements = 8;
+constexpr std::array<uint32_t, 9> kValueTypes{4, 6, 7, 8, 9, 9, 9, 9, 9};
+constexpr uint32_t kUint32Elements = 4, kInt32Elements = 5, kFloatElements = 6, kBoolElements = 7, kStringElements = 8;
 
 std::optional<uint32_t> tensor_type(DType dtype) {
     switch (dtype) {
@@ -50,6 +50,8 @@ public:
         if (const auto* integers = std::get_if<std::vector<int32_t>>(&value)) numbers(*integers, kInt32Elements);
         if (const auto* counts = std::get_if<std::vector<uint32_t>>(&value)) numbers(*counts, kUint32Elements);
         if (const auto* reals = std::get_if<std::vector<float>>(&value)) numbers(*reals, kFloatElements);
+        if (const auto* truths = std::get_if<std::vector<bool>>(&value))
+            numbers(std::vector<uint8_t>(truths->begin(), truths->end()), kBoolElements);
         if (const auto* texts = std::get_if<std::vector<std::string>>(&value)) {
             number(kStringElements);
             number(static_cast<uint64_t>(texts->size()));

@@ -16,7 +16,7 @@ namespace hekla::model {
 inline constexpr uint64_t kGgufAlignment = 32;
 
 using GgufValue = std::variant<uint32_t, float, bool, std::string, std::vector<int32_t>, std::vector<std::string>,
-                               std::vector<float>, std::vector<uint32_t>>;
+                               std::vector<float>, std::vector<uint32_t>, std::vector<bool>>;
 using GgufKeys = std::vector<std::pair<std::string, GgufValue>>;
 
 // Writes a file atomically, synced, with tensors in their order. Types: f32, f16, bf16, and integers of 8 to 64 bits.

@@ -717,13 +717,37 @@ TEST_CASE("decoders of the Llama family as GGUF, or refused for what llama.cpp c
         CHECK(mixtral.at("blk.1.ffn_up_exps.weight", expert * 84 + 5) == stored_at(experts, name, 5));
     }
     CHECK(mixtral.tensors.contains("blk.0.ffn_gate_inp.weight"));
-    for (const auto& [name, why] : {std::pair<const char*, const char*>{"gemma3", "layer_types must be"},
-                                    {"qwen3-moe", "norm_topk_prob must be true"},
-                                    {"smollm3", "no_rope_layers must be 0 in every fourth layer alone"},
-                                    {"llama-yarn", "rope_parameters must be yarn without attention_factor"},
-                                    {"llama-dynamic", "rope_parameters.rope_type must be another one than 'dynamic'"},
-                                    {"glm4", "is a Glm4ForCausalLM; GGUF is written of language models of the types"},
-                                    {"cohere2", "gpt2, llama, mistral, qwen2"}}) {
+    CHECK(converted("glm4").keys.at("glm4.rope.dimension_count") == 4);
+    CHECK(converted("ministral3").keys.contains("mistral3.attention.temperature_scale"));
+    const Gguf olmo3 = converted("olmo3");
+    CHECK(olmo3.keys.at("olmo2.attention.sliding_window_pattern") == json({true, false}));
+    // Experts [3, 12, 10] with gates and values in turns become matrices [3, 5, 12], and their biases [3, 5].
+    const Gguf gpt_oss = converted("gpt-oss");
+    const model::Weights of_gpt_oss = open_weights(families / "gpt-oss");
+    const std::string joined = "model.layers.1.mlp.experts.gate_up_proj";
+    for (std::size_t e = 0; e < 3; ++e)
+        for (std::size_t j = 0; j < 5; ++j) {
+            CHECK(gpt_oss.at("blk.1.ffn_up_exps.bias", e * 5 + j) ==
+                  stored_at(of_gpt_oss, joined + "_bias", e * 10 + 2 * j + 1));
+            for (std::size_t i = 0; i < 12; ++i)
+                CHECK(gpt_oss.at("blk.1.ffn_gate_exps.weight", (e * 5 + j) * 12 + i) ==
+                      stored_at(of_gpt_oss, joined, (e * 12 + i) * 10 + 2 * j));
+        }
+    CHECK(gpt_oss.tensors.at("blk.0.ffn_down_exps.weight").dims == std::vector<uint64_t>{5, 12, 3});
+    REQUIRE(convert(families / "gpt-oss", place / "half.gguf", "--dtype f16").status == 0);
+    CHECK(Gguf(place / "half.gguf").tensors.at("blk.0.ffn_up_exps.bias").type == 0); // float32
+    for (const auto& [name, why] :
+         {std::pair<const char*, const char*>{"gemma3", "layer_types must be"},
+          {"qwen3-moe", "norm_topk_prob must be true"},
+          {"smollm3", "no_rope_layers must be 0 in every fourth layer alone"},
+          {"llama-yarn", "rope_parameters must be yarn without attention_factor"},
+          {"llama-dynamic", "rope_parameters.rope_type must be another one than 'dynamic'"},
+          {"arcee", "attention_bias must be false"},
+          {"stablelm", "qk_layernorm must be false"},
+          {"lfm2", "conv_bias must be false"},
+          {"gemma2", "query_pre_attn_scalar must be 6"},
+          {"cohere2", "layer_types must be full_attention in every fourth layer alone"},
+          {"qwen3-5", "is a Qwen3_5ForCausalLM; GGUF is written of language models of the "}}) {
         const Ran ran = convert(families / name, place / "no.gguf");
         CAPTURE(ran.out);
         CHECK(ran.status == 1);
