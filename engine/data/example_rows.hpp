@@ -3,7 +3,6 @@
 
 #include "base/status.hpp"
 #include "data/example.hpp"
-#include "data/json_records.hpp"
 #include "data/line_reader.hpp"
 
 #include <cstdint>
@@ -28,6 +27,7 @@ struct Row {
     std::optional<BadRow> bad;
 };
 
+class JsonRecords;
 class RowForm;
 
 class RowSource {

@@ -2,6 +2,7 @@
 
 #include "base/json.hpp"
 #include "data/example_rows.hpp"
+#include "data/json_records.hpp"
 #include "data/row_form.hpp"
 #include "data/text_files.hpp"
 

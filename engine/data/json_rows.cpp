@@ -3,6 +3,7 @@
 
 #include "base/json.hpp"
 #include "base/read_real.hpp"
+#include "data/json_records.hpp"
 #include "data/message_forms.hpp"
 #include "data/row_form.hpp"
 #include "text/files/json_file.hpp"

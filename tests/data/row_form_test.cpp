@@ -134,7 +134,7 @@ TEST_CASE("completions and preferences are recognized") {
                                  R"("rejected": [{"role": "assistant", "content": "b"}]})",
                                  preference()));
     CHECK(alone.rows[0].starts_with(R"([{"role":"user","content":"q"}]|)"));
-    // What the recipe names is read as it says.
+    // A column that the recipe names is read from there.
     ColumnRequest named = column("completion");
     named.source = "b";
     const Read read_as_named =
