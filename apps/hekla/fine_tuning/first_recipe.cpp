@@ -3,6 +3,7 @@
 #include "base/interrupts.hpp"
 #include "base/number_text.hpp"
 #include "base/path_text.hpp"
+#include "base/utf8.hpp"
 #include "data/task_table.hpp"
 #include "data/text_files.hpp"
 #include "fine_tuning/data_facts.hpp"
@@ -212,7 +213,9 @@ private:
             HK_ASSIGN(got, stream->read(sample.data() + size, kSample - size));
         }
         sample.resize(size);
-        if (size == kSample) sample.resize(model_.tokenizer->safe_cut(sample, size - 8)); // not within a character
+        constexpr std::size_t kCharacter = 4; // bytes at most
+        if (const std::size_t valid = find_invalid_utf8(sample); size == kSample && valid + kCharacter > size)
+            sample.resize(valid); // the sample ends within a character
         const text::TextEncoder encoder(*model_.tokenizer);
         const Result<std::vector<int32_t>> ids = encoder.encode(text::TextUse::prompt, sample);
         if (!ids.ok()) return ids.status().with_context(files.front().string());
@@ -506,7 +509,7 @@ std::string name_of_path(const std::string& path) {
     fs::path given = path_of(path);
     if (given.filename().empty()) given = given.parent_path();
     std::string name = path_text(given.stem().empty() ? given.filename() : given.stem());
-    if (fs::is_directory(given)) name = path_text(given.filename());
+    if (std::error_code problem; fs::is_directory(given, problem)) name = path_text(given.filename());
     std::ranges::replace_if(
         name, [](char c) { return c == '*' || c == '?' || c == '[' || c == ']' || c == ' ' || c == '\n'; }, '_');
     return name.empty() || name == "." || name == ".." ? "model" : name;

@@ -30,6 +30,12 @@ bool is_causal(std::string_view causal, const json& config) {
     return key != config.end() && key->is_boolean() && key->get<bool>();
 }
 
+// Returns the folder that config.json of a trained adapter names as its model.
+std::string folder_of_base(const json& base) {
+    const auto named = base.is_object() ? base.find("absolute") : base.end();
+    return named != base.end() && named->is_string() ? named->get<std::string>() : std::string();
+}
+
 Status check_is_model(const std::string& folder, const fs::path& path) {
     std::error_code problem;
     if (!fs::exists(path, problem))
@@ -70,8 +76,8 @@ Result<ModelFacts> look_at_model(const plugin::Registry& registry, const std::st
     if (const auto own = config.find("hekla"); own != config.end() && own->is_object() && own->contains("base"))
         return unsupported(
             fmt::format("--model {}: a trained adapter without its model; name the model's folder, \"{}\"", given,
-                        own->at("base").value("absolute", "")));
-    if (config.value("is_encoder_decoder", false))
+                        folder_of_base(own->at("base"))));
+    if (const auto two = config.find("is_encoder_decoder"); two != config.end() && *two == true)
         return unsupported(
             fmt::format("--model {}: an encoder-decoder, for which no recipe is written; docs/recipes.md "
                         "has the objective seq2seq",
