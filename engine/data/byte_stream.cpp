@@ -147,6 +147,19 @@ private:
     bool between_frames_ = true;
 };
 
+// Returns the error of a Parquet file, with the command that converts it.
+Status parquet_error(std::filesystem::path path) {
+    const std::string name = path.string();
+    const bool plain = name.find_first_of("'\"$`\\!\n") == std::string::npos; // needs no escapes in a shell
+    const std::string from = plain ? name : "FILE.parquet";
+    const std::string to = plain ? path.replace_extension(".jsonl").string() : "FILE.jsonl";
+    return unsupported(
+        fmt::format("{}: a Parquet file, which is not read; convert it to JSON lines, and name {} instead: "
+                    "pip install duckdb && python3 -c \"import duckdb; duckdb.sql('''COPY (FROM '{}') TO "
+                    "'{}' (FORMAT json)''')\"",
+                    name, to, from, to));
+}
+
 } // namespace
 
 Result<std::unique_ptr<ByteStream>> ByteStream::open(const std::filesystem::path& path,
@@ -157,6 +170,7 @@ Result<std::unique_ptr<ByteStream>> ByteStream::open(const std::filesystem::path
         return std::unique_ptr<ByteStream>(std::make_unique<GzipStream>(std::move(file), path.string(), limits));
     if (bytes.starts_with("\x28\xB5\x2F\xFD"))
         return std::unique_ptr<ByteStream>(std::make_unique<ZstandardStream>(std::move(file), path.string(), limits));
+    if (bytes.starts_with("PAR1")) return parquet_error(path);
     return std::unique_ptr<ByteStream>(std::make_unique<PlainStream>(std::move(file)));
 }
 

@@ -20,6 +20,7 @@ struct ColumnRequest {
     bool or_messages = false; // of a text: the file may have a list of messages, see Value::is_messages
     // Of a text, in place of `source`: the first of them all of whose columns have text in the example.
     std::vector<TextTemplate> templates = {};
+    bool is_conversation = false; // only messages are possible, and a row form may compose them (data/row_form.hpp)
 };
 
 // Errors that concern a single example.

@@ -27,6 +27,9 @@ struct Row {
     std::optional<BadRow> bad;
 };
 
+class JsonRecords;
+class RowForm;
+
 class RowSource {
 public:
     virtual ~RowSource() = default;
@@ -36,7 +39,8 @@ public:
 
 using Columns = std::span<const ColumnRequest>; // with every source filled in; must outlive the RowSource
 
-std::unique_ptr<RowSource> json_rows(LineReader lines, Columns columns);
+// form: of the rows; null: columns are read from their sources. It must outlive the RowSource.
+std::unique_ptr<RowSource> json_rows(std::unique_ptr<JsonRecords> records, Columns columns, const RowForm* form);
 Result<std::unique_ptr<RowSource>> table_rows(LineReader lines, Columns columns, bool quotes,
                                               std::optional<bool> header, std::size_t max_bytes);
 std::unique_ptr<RowSource> conllu_rows(LineReader lines, Columns columns, std::size_t max_bytes);

@@ -1,6 +1,9 @@
 #include "data/examples.hpp"
 
+#include "base/json.hpp"
 #include "data/example_rows.hpp"
+#include "data/json_records.hpp"
+#include "data/row_form.hpp"
 #include "data/text_files.hpp"
 
 #include <algorithm>
@@ -23,6 +26,25 @@ public:
 
     const std::vector<std::string>& files() const override { return files_; }
     const Skipped& skipped() const override { return skipped_; }
+    std::string form() const override { return form_text_; }
+
+    // Recognizes the form of the rows of JSON files by the first rows, where the task leaves it open.
+    Status recognize(std::span<const ColumnRequest> asked) {
+        if (format_ != ExampleFormat::jsonl) return {};
+        known_forms_ = RowForm::known(asked);
+        if (known_forms_.empty()) return {};
+        HK_ASSIGN(const FirstRows first, first_json_rows(files_.front(), options_.max_bytes, options_.reading));
+        form_ = RowForm::recognize(first.rows, asked);
+        if (!form_) return {};
+        form_text_ =
+            fmt::format("{}: {}{}", files_.front(), form_->description(), first.is_array ? ", in one JSON array" : "");
+        for (std::size_t c = 0; c < asked.size(); ++c) {
+            const RowForm::Source& source = form_->source(c);
+            for (std::vector<ColumnRequest>* columns : {&options_.columns, &requests_})
+                if ((*columns)[c].templates.empty()) (*columns)[c].source = source.key;
+        }
+        return {};
+    }
 
     Result<bool> next(Example& example) override {
         if (ended_) return false;
@@ -43,10 +65,16 @@ public:
             opened_ = files_.size();
             return {};
         }
-        HK_ASSIGN(LineReader lines, LineReader::open(files_[opened_], limit, options_.reading));
         const Columns columns = requests_;
+        if (format_ == ExampleFormat::jsonl) {
+            HK_ASSIGN(std::unique_ptr<JsonRecords> records,
+                      JsonRecords::open(files_[opened_], limit, options_.reading));
+            rows_ = json_rows(std::move(records), columns, form_ ? &*form_ : nullptr);
+            ++opened_;
+            return {};
+        }
+        HK_ASSIGN(LineReader lines, LineReader::open(files_[opened_], limit, options_.reading));
         switch (format_) {
-        case ExampleFormat::jsonl: rows_ = json_rows(std::move(lines), columns); break;
         case ExampleFormat::csv:
         case ExampleFormat::tsv: {
             HK_ASSIGN(rows_,
@@ -57,6 +85,7 @@ public:
         case ExampleFormat::tagged: rows_ = tagged_rows(std::move(lines), columns, limit); break;
         case ExampleFormat::lines: rows_ = line_rows(std::move(lines), columns); break;
         case ExampleFormat::text: rows_ = document_rows(std::move(lines), columns, limit); break;
+        case ExampleFormat::jsonl:
         case ExampleFormat::parallel: break; // above
         }
         ++opened_;
@@ -125,7 +154,12 @@ private:
             Value& value = row.values[c];
             const bool empty = column.is_list ? value.items.empty() : is_blank(value.text);
             if (column.required && !value.present)
-                return BadRow{Defect::missing_column, fmt::format("there is no \"{}\"", column.source)};
+                return BadRow{
+                    Defect::missing_column,
+                    fmt::format("there is no \"{}\"{}", column.source,
+                                form_ || known_forms_.empty()
+                                    ? std::string()
+                                    : fmt::format(" (rows that are read without data.columns have {})", known_forms_))};
             if (column.required && empty) return BadRow{Defect::empty, fmt::format("\"{}\" is empty", column.source)};
             if (!column.required && value.present && empty) value = {};
         }
@@ -140,6 +174,8 @@ private:
     std::unique_ptr<RowSource> rows_;
     Skipped skipped_;
     bool ended_ = false;
+    std::optional<RowForm> form_;
+    std::string form_text_, known_forms_;
 };
 
 // Checks whether the format supports such columns.
@@ -209,9 +245,9 @@ Result<ExampleFormat> format_of_file(const std::string& path) {
         if (name.ends_with(packed)) name.remove_suffix(packed.size());
     for (const auto& [ending, format] :
          {std::pair(".jsonl", ExampleFormat::jsonl), std::pair(".ndjson", ExampleFormat::jsonl),
-          std::pair(".csv", ExampleFormat::csv), std::pair(".pos.tsv", ExampleFormat::tagged),
-          std::pair(".tsv", ExampleFormat::tsv), std::pair(".conllu", ExampleFormat::conllu),
-          std::pair(".txt", ExampleFormat::text)})
+          std::pair(".json", ExampleFormat::jsonl), std::pair(".csv", ExampleFormat::csv),
+          std::pair(".pos.tsv", ExampleFormat::tagged), std::pair(".tsv", ExampleFormat::tsv),
+          std::pair(".conllu", ExampleFormat::conllu), std::pair(".txt", ExampleFormat::text)})
         if (name.ends_with(ending)) return format;
     return invalid_argument(fmt::format("{}: the format cannot be told from the name: set it to one of {}", path,
                                         fmt::join(kFormats, ", ")));
@@ -236,8 +272,25 @@ std::string ExampleReader::place(const Example& example) const {
     return fmt::format("{}: line {}", files()[example.file], example.line);
 }
 
+Result<FirstRows> first_json_rows(const std::filesystem::path& file, std::size_t max_bytes,
+                                  const ReadOptions& reading) {
+    constexpr std::size_t kLooked = 16;
+    HK_ASSIGN(const std::unique_ptr<JsonRecords> records, JsonRecords::open(file, max_bytes, reading));
+    FirstRows first;
+    first.is_array = records->is_array();
+    for (std::size_t i = 0; i < kLooked; ++i) {
+        HK_ASSIGN(const std::optional<Line> line, records->next());
+        if (!line) break;
+        if (check_line(*line)) continue; // an error once it is read
+        nlohmann::json row = json_or_null(line->text);
+        if (row.is_object()) first.rows.push_back(std::move(row));
+    }
+    return first;
+}
+
 Result<std::unique_ptr<ExampleReader>> open_examples(const ExampleOptions& given) {
     ExampleOptions options = given;
+    const std::vector<ColumnRequest> asked = given.columns;
     for (ColumnRequest& column : options.columns)
         if (column.source.empty()) column.source = column.name;
     std::vector<std::string> files;
@@ -248,7 +301,10 @@ Result<std::unique_ptr<ExampleReader>> open_examples(const ExampleOptions& given
         for (const std::filesystem::path& path : found) files.push_back(path.string());
         if (files.empty()) return invalid_argument("no files of examples are given");
     }
-    if (!options.format) { HK_ASSIGN(options.format, format_of_file(files.front())); }
+    if (!options.format) {
+        HK_TRY(ByteStream::open(files.front(), options.reading.decompression).status()); // Parquet has its own error
+        HK_ASSIGN(options.format, format_of_file(files.front()));
+    }
     std::vector<ColumnRequest> requests = options.columns;
     for (ColumnRequest& request : requests)
         if (!request.templates.empty()) { // what is read for it is replaced
@@ -262,6 +318,7 @@ Result<std::unique_ptr<ExampleReader>> open_examples(const ExampleOptions& given
     HK_TRY(check_columns(requests, *options.format));
     const ExampleFormat format = *options.format;
     auto reader = std::make_unique<Reader>(std::move(options), std::move(requests), format, std::move(files));
+    HK_TRY(reader->recognize(asked));
     HK_TRY(reader->open_next()); // an error about a missing column of the first file is reported before any row
     return std::unique_ptr<ExampleReader>(std::move(reader));
 }

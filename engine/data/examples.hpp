@@ -8,7 +8,9 @@
 
 #include <array>
 #include <cstdint>
+#include <filesystem>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -17,10 +19,10 @@
 namespace hekla::data {
 
 enum class ExampleFormat : int32_t {
-    jsonl,  // one object per line; numbers and booleans are read as texts. "a.b" names b inside a; if a is a list of
-            // objects, it names the list of their b ("messages.role", "messages.content")
-    csv,    // RFC 4180: quotes, newlines inside them
-    tsv,    // without quoting, as in GLUE's files
+    jsonl, // one object per line, or one array of objects; numbers and booleans are read as texts. "a.b" names b inside
+           // a; if a is a list of objects, it names the list of their b ("messages.role", "messages.content")
+    csv,   // RFC 4180: quotes, newlines inside them
+    tsv,   // without quoting, as in GLUE's files
     conllu, // Universal Dependencies: lists "words" (FORM), "tags" (UPOS), or a field by its name ("xpos", "lemma",
             // "head"); texts "text", "sent_id" and other comments. Only words: no ranges, no empty nodes
     tagged, // one word per line, followed by its tags after tabs, an empty line after a sentence: "words" is column 1,
@@ -31,8 +33,8 @@ enum class ExampleFormat : int32_t {
 };
 const char* format_name(ExampleFormat format);
 Result<ExampleFormat> format_of_name(std::string_view name); // error: lists the names
-// Detects the format by a file's name: .jsonl, .ndjson, .csv, .tsv, .conllu, .pos.tsv, .txt, optionally followed by .gz
-// or .zst.
+// Detects the format by a file's name: .jsonl, .ndjson, .json, .csv, .tsv, .conllu, .pos.tsv, .txt, optionally followed
+// by .gz or .zst.
 Result<ExampleFormat> format_of_file(const std::string& path);
 
 enum class OnBadExample : int32_t {
@@ -79,11 +81,21 @@ public:
 
     virtual const std::vector<std::string>& files() const = 0;
     virtual const Skipped& skipped() const = 0;
+    // Returns what was recognized in JSON files: "FILE: ShareGPT rows (conversations: from, value)"; empty if the
+    // task's columns are read by name.
+    virtual std::string form() const = 0;
     std::string place(const Example& example) const; // "FILE: line N"
 
 protected:
     ExampleReader() = default;
 };
+
+// The first rows of a JSON file that are objects.
+struct FirstRows {
+    std::vector<nlohmann::json> rows;
+    bool is_array = false; // the file is one array
+};
+Result<FirstRows> first_json_rows(const std::filesystem::path& file, std::size_t max_bytes, const ReadOptions& reading);
 
 // Opens examples. Errors: inputs that match nothing, a format that cannot be detected from the name, no columns, a
 // source that the format does not have, a column requested as a list if the format has texts (or the other way round).

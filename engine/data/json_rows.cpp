@@ -1,8 +1,11 @@
-// JSON lines: one object per line.
+// JSON: one object per line, or one array of objects.
 #include "data/example_rows.hpp"
 
 #include "base/json.hpp"
 #include "base/read_real.hpp"
+#include "data/json_records.hpp"
+#include "data/message_forms.hpp"
+#include "data/row_form.hpp"
 #include "text/files/json_file.hpp"
 
 #include <algorithm>
@@ -45,48 +48,60 @@ std::optional<std::string_view> long_integer(std::string_view line, double value
 
 class JsonRows final : public RowSource {
 public:
-    JsonRows(LineReader lines, Columns columns) : lines_(std::move(lines)), columns_(columns) {}
+    JsonRows(std::unique_ptr<JsonRecords> records, Columns columns, const RowForm* form)
+        : records_(std::move(records)), columns_(columns), form_(form) {}
 
     Result<bool> next(Row& row) override {
-        HK_ASSIGN(const std::optional<Line> line, lines_.next());
+        HK_ASSIGN(const std::optional<Line> line, records_->next());
         if (!line) return false;
-        HK_TRY(check_line_ends(*line, lines_.name()));
         row.line = line->number;
         row.bad = check_line(*line);
         if (row.bad) return true;
         if (is_blank(line->text)) {
-            HK_ASSIGN(const bool last, lines_.only_blanks_follow());
+            HK_ASSIGN(const bool last, records_->only_blanks_follow());
             if (last) return false; // empty lines at the end of a file are skipped
             row.bad = {Defect::empty, "the line is empty"};
             return true;
         }
-        const Result<Json> json = parse_json_line(line->text, "the line");
+        const char* what = records_->is_array() ? "the element of the array" : "the line";
+        const Result<Json> json = parse_json_line(line->text, what);
         if (!json.ok() || !json.value().is_object()) {
-            row.bad = {Defect::malformed, json.ok() ? "the line is JSON but not an object" : json.message()};
+            row.bad = {Defect::malformed,
+                       json.ok() ? fmt::format("{} is JSON but not an object", what) : json.message()};
+            if (!json.ok() && !records_->is_array() && line->number == 1)
+                row.bad->why += "; expected one object a line, or one array of objects";
             return true;
         }
-        Ordered ordered;
+        ordered_.reset();
         line_ = line->text;
-        for (std::size_t c = 0; c < columns_.size() && !row.bad; ++c)
-            row.bad = read_messages(json.value(), line->text, ordered, columns_[c], row.values[c])
-                          ? std::nullopt
-                          : read(json.value(), columns_[c], row.values[c]);
+        for (std::size_t c = 0; c < columns_.size() && !row.bad; ++c) row.bad = read(json.value(), c, row.values[c]);
         return true;
     }
 
 private:
-    using Ordered = std::optional<nlohmann::ordered_json>; // the line, once a column needs it
+    // Returns the line with its keys in their order.
+    const nlohmann::ordered_json& ordered() {
+        if (!ordered_) ordered_ = ordered_json_or_null(line_);
+        return *ordered_;
+    }
 
-    // Reads a list of messages, whose keys keep their order. Returns false if the value is something else.
-    static bool read_messages(const Json& object, std::string_view line, Ordered& ordered, const ColumnRequest& column,
-                              Value& value) {
+    std::optional<BadRow> read(const Json& object, std::size_t c, Value& value) {
+        const ColumnRequest& column = columns_[c];
+        if (form_ != nullptr && form_->source(c).kind != RowForm::Kind::key) {
+            Result<Value> composed = form_->compose(ordered(), c);
+            if (!composed.ok())
+                return BadRow{composed.code() == Code::not_found ? Defect::missing_column : Defect::malformed,
+                              composed.message()};
+            value = composed.take();
+            return std::nullopt;
+        }
         const auto found = column.or_messages ? object.find(column.source) : object.end();
-        if (found == object.end() || !found->is_array() || found->empty() || !found->front().is_object() ||
-            !found->front().contains("role"))
-            return false;
-        if (!ordered) ordered = ordered_json_or_null(line);
-        value = {true, (*ordered)[column.source].dump(), {}, true};
-        return true;
+        if (found == object.end() || !holds_messages(*found)) return read(object, column, value);
+        const Result<nlohmann::ordered_json> messages = plain_messages(ordered()[column.source]);
+        if (!messages.ok())
+            return BadRow{Defect::malformed, fmt::format("\"{}\": {}", column.source, messages.message())};
+        value = {true, messages->dump(), {}, true};
+        return std::nullopt;
     }
 
     std::optional<BadRow> read(const Json& object, const ColumnRequest& column, Value& value) const {
@@ -162,15 +177,17 @@ private:
             digits);
     }
 
-    LineReader lines_;
+    std::unique_ptr<JsonRecords> records_;
     Columns columns_;
-    std::string_view line_; // that is read
+    const RowForm* form_;
+    std::string_view line_;                         // that is read
+    std::optional<nlohmann::ordered_json> ordered_; // the same, once a column needs it
 };
 
 } // namespace
 
-std::unique_ptr<RowSource> json_rows(LineReader lines, Columns columns) {
-    return std::make_unique<JsonRows>(std::move(lines), columns);
+std::unique_ptr<RowSource> json_rows(std::unique_ptr<JsonRecords> records, Columns columns, const RowForm* form) {
+    return std::make_unique<JsonRows>(std::move(records), columns, form);
 }
 
 } // namespace hekla::data

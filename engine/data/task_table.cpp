@@ -127,7 +127,7 @@ Result<TaskTable> TaskTable::read(const TaskTableOptions& options) {
         reading.columns.push_back({column.name, column.source, !column.optional && (options.targets || !column.target),
                                    is_list(options.columns, column), in_answers(options.columns, column),
                                    column.kind == HK_COLUMN_TOKENS || column.kind == HK_COLUMN_MESSAGES,
-                                   column.templates});
+                                   column.templates, column.kind == HK_COLUMN_MESSAGES});
     for (const std::string& other : table.others())
         reading.columns.push_back({.name = other, .source = other, .required = false});
     HK_ASSIGN(const std::unique_ptr<ExampleReader> reader, open_examples(reading));
@@ -152,6 +152,7 @@ Result<TaskTable> TaskTable::read(const TaskTableOptions& options) {
     }
     HK_TRY(table.rows_.finish());
     table.files_ = reader->files();
+    table.form_ = reader->form();
     table.skipped_ = reader->skipped();
     if (table.rows_.size() == 0)
         return invalid_argument(
@@ -286,14 +287,14 @@ uint64_t TaskTable::row_key(uint64_t number) const {
 }
 
 Result<TaskTable::Encoded> TaskTable::encode(const text::TextEncoder& encoder, std::span<const std::string> classes,
-                                             const text::ChatTemplate* chat) const {
+                                             const text::ChatTemplate* chat, uint64_t every) const {
     std::map<std::string_view, int32_t> numbers;
     for (std::size_t i = 0; i < classes.size(); ++i) numbers.emplace(classes[i], static_cast<int32_t>(i));
     Encoded result;
     result.examples = std::make_unique<StoredExamples>(options_.memory);
     std::map<std::string, std::pair<uint64_t, std::string>> faults; // what -> count, first
     const std::optional<int32_t> unknown = encoder.tokenizer().special(text::TokenRole::unk);
-    for (uint64_t number = 0; number < rows_.size(); ++number) {
+    for (uint64_t number = 0; number < rows_.size(); number += every) {
         HK_TRY(options_.reading.stop.check("reading data"));
         const Example given = row(number);
         EncodedExample example;

@@ -75,10 +75,11 @@ public:
     // Returns whether a column of a row has messages, which a chat template writes as text.
     bool has_messages() const { return has_messages_; }
     // `classes`: the valid labels. A row with another label, or with an invalid number, is bad. chat: for messages;
-    // null only without them.
+    // null only without them. every: 2 encodes every second row, as a sample.
     Result<Encoded> encode(const text::TextEncoder& encoder, std::span<const std::string> classes,
-                           const text::ChatTemplate* chat = nullptr) const;
+                           const text::ChatTemplate* chat = nullptr, uint64_t every = 1) const;
     const Skipped& skipped() const { return skipped_; } // while reading
+    const std::string& form() const { return form_; }   // ExampleReader::form()
 
 private:
     TaskTableOptions options_;
@@ -88,6 +89,7 @@ private:
     Records rows_;
     std::vector<std::string> files_;
     Skipped skipped_;
+    std::string form_;
     bool has_messages_ = false;
 };
 

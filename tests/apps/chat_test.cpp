@@ -226,7 +226,7 @@ TEST_CASE("chat: data that cannot be used is one error with its line") {
     CHECK(has(refused(good + "\n" + json{{"messages", {message("user", "a")}}}.dump()),
               "bad.jsonl: line 2: \"messages\": the conversation has no message of the role \"assistant\""));
     CHECK(has(refused(R"({"messages": "hello"})"), "bad.jsonl: line 1: \"messages\" is a text, expected a list"));
-    CHECK(has(refused(R"({"messages": [{"from": "human", "value": "x"}]})"), "messages with \"role\" and \"content\""));
+    CHECK(has(refused(R"({"messages": [{"who": "human", "value": "x"}]})"), "messages with \"role\" and \"content\""));
     CHECK(has(refused(good, {"data.chat_template="}), "set data.chat_template to one of chatml"));
     CHECK(has(refused(good, {"data.chat_template=nothing"}), "'nothing' is not a chat template"));
     CHECK(has(refused(good, {"tokenizer.add=[]"}), "tokenizer.add = [\"<|im_end|>\"]"));
@@ -255,6 +255,10 @@ TEST_CASE("chat: preferences of messages, with their prompt or within them") {
         return place.read(folder + "/step-1.safetensors");
     };
     CHECK(batches("apart.jsonl", "first") == batches("whole.jsonl", "second")); // TRL's implicit prompt
+    std::string alone; // a text before answers alone is what the user writes
+    for (int i = 0; i < 16; ++i) alone += json{{"question", "sun"}, {"chosen", yes}, {"rejected", no}}.dump() + "\n";
+    place.write("alone.jsonl", alone);
+    CHECK(batches("alone.jsonl", "third") == batches("whole.jsonl", "fourth"));
     const auto refused = [&](const json& row) {
         place.write("bad.jsonl", row.dump() + "\n");
         const Ran ran =
@@ -264,7 +268,7 @@ TEST_CASE("chat: preferences of messages, with their prompt or within them") {
     };
     CHECK(has(refused({{"prompt", json::array({user})}, {"chosen", "yes"}, {"rejected", json::array({no})}}),
               "\"prompt\" has messages and \"chosen\" is a text"));
-    CHECK(has(refused({{"prompt", "sun"}, {"chosen", json::array({yes})}, {"rejected", json::array({no})}}),
+    CHECK(has(refused({{"prompt", "sun"}, {"chosen", {user, yes}}, {"rejected", {message("user", "moon"), no}}}),
               "do not begin like those of"));
     CHECK(has(refused({{"prompt", {user, yes}}, {"chosen", json::array({yes})}, {"rejected", json::array({no})}}),
               "the prompt ends with a message of the assistant"));

@@ -1,5 +1,7 @@
 // hekla train: trains from a recipe, through hekla.h as any host would.
 #include "command.hpp"
+#include "fine_tuning/data_facts.hpp"
+#include "fine_tuning/recipe_file.hpp"
 #include "mpi_job.hpp"
 #include "plan_output.hpp"
 #include "ranks.hpp"
@@ -34,9 +36,11 @@ struct TrainArguments {
     std::string mpi_module;             // a file; empty: the installed one
     std::string link;                   // "25gbit,20us"; empty: as fast as it is
     int32_t ranks = 0, nodes = 0;       // of a plan; 0: one rank
+    FirstRecipeOptions first;           // of a recipe that is to be written; its overrides are `overrides`
 };
 
-int run_plan(hk_context context, const HostError& error, const TrainArguments& a) {
+// first: of a recipe that was just written, before it is trained by.
+int run_plan(hk_context context, const HostError& error, const TrainArguments& a, bool first = false) {
     const std::vector<hk_string> overrides = host_strings(a.overrides);
     Progress progress;
     hk_plan_options options{};
@@ -44,7 +48,7 @@ int run_plan(hk_context context, const HostError& error, const TrainArguments& a
     options.recipe = text(a.recipe);
     options.overrides = overrides.data();
     options.override_count = overrides.size();
-    options.measure = a.plan_for.empty() ? 1 : 0;
+    options.measure = !first && a.plan_for.empty() ? 1 : 0;
     options.ranks = a.ranks;
     options.nodes = a.nodes;
     if (!a.link.empty()) {
@@ -53,8 +57,9 @@ int run_plan(hk_context context, const HostError& error, const TrainArguments& a
         options.link_bytes_per_second = link->bytes_per_second;
         options.link_latency = link->latency;
     }
-    return print_plan(context, error, options,
-                      {a.plan_for, a.json, "steps_left", [&](const std::string& line) { progress.line(line); }});
+    return print_plan(context, error, options, {a.plan_for, a.json, "steps_left", [&](const std::string& line) {
+                                                    if (!first) progress.line(line); // the training tells the same
+                                                }});
 }
 
 // Trains one run per seed, and prints their scores together.
@@ -152,7 +157,36 @@ int run_process(const Globals& globals, const TrainArguments& a, const train::Re
     return job.leads() ? report_end(a, result, progress) : kDone;
 }
 
-int run_train(const Globals& globals, const TrainArguments& a) {
+// Writes the recipe of --model and --data, and makes it the recipe that is trained by. true: it is new.
+Result<bool> write_first_recipe(const Globals& globals, TrainArguments& a) {
+    if (MpiJob::launched() > 1)
+        return unsupported("--model: several processes would write one recipe; write it by --plan in one process, and "
+                           "train by it");
+    a.first.overrides = a.overrides;
+    if (!a.recipe.empty()) a.first.overrides.insert(a.first.overrides.begin(), a.recipe);
+    if (a.devices) {
+        HK_ASSIGN(const std::vector<std::string> devices, named_devices(globals, *a.devices));
+        a.first.ranks = std::ssize(devices);
+    }
+    if (a.first.file.empty()) a.first.file = default_recipe_file(a.first);
+    watch_interrupts(kStoppedEarly);
+    Progress progress;
+    HK_ASSIGN(const RecipeFile file,
+              provide_recipe(globals, a.first, [&](const std::string& line) { progress.line(line); }));
+    forget_interrupts();
+    a.recipe = a.first.file;
+    a.overrides.clear();
+    return file == RecipeFile::written;
+}
+
+int run_train(const Globals& globals, TrainArguments& a) {
+    bool planned = false;
+    if (!a.first.model.empty()) {
+        const Result<bool> written = write_first_recipe(globals, a);
+        if (!written.ok()) return fail(written.status());
+        planned = written.value() && !a.json;
+    }
+    add_tap_overrides(a);
     const HostError error;
     HostContext context;
     const bool described = !a.plan_for.empty();
@@ -160,6 +194,9 @@ int run_train(const Globals& globals, const TrainArguments& a) {
         code != kDone)
         return code;
     if (a.plan || described) return run_plan(context.context, error, a);
+    if (planned)
+        if (const int code = run_plan(context.context, error, a, true); code != kDone) return code;
+    std::fflush(stdout); // before the messages of the training
     if (a.seeds > 0) return run_seeds(context.context, error, a);
     const Result<train::Recipe> recipe = train::read_recipe(a.recipe, a.overrides);
     if (!recipe.ok()) return fail(recipe.status());
@@ -191,15 +228,41 @@ int run_train(const Globals& globals, const TrainArguments& a) {
     return code != kDone ? code : report_end(a, result, progress);
 }
 
+void add_first_recipe_options(CLI::App& parser, TrainArguments& a) {
+    const char* const kGroup = "Without a recipe";
+    CLI::Option* const model =
+        parser
+            .add_option("--model", a.first.model,
+                        "folder of a model to fine-tune: looks at it, at --data and at this device, writes a commented "
+                        "recipe (-o), prints its plan, and trains by it")
+            ->group(kGroup);
+    CLI::Option* const data =
+        parser
+            .add_option("--data", a.first.data,
+                        "with --model: file or folder of JSON lines, JSON, CSV, TSV or plain text (may be repeated)")
+            ->allow_extra_args(false)
+            ->needs(model)
+            ->group(kGroup);
+    model->needs(data);
+    parser.add_option("--task", a.first.task, "with --model: what is learned; default: by the rows of the data")
+        ->check(CLI::IsMember(task_names()))
+        ->needs(model)
+        ->group(kGroup);
+    parser.add_option("-o,--output", a.first.file, "with --model: the recipe to write; default: out/MODEL-DATA.toml")
+        ->needs(model)
+        ->group(kGroup);
+}
+
 } // namespace
 
 void add_train(CLI::App& app, const Globals& globals, Verbs& verbs) {
     CLI::App* parser = app.add_subcommand(
         "train", "Train a model from a recipe. A run that was stopped continues from its newest checkpoint.");
     const auto arguments = std::make_shared<TrainArguments>();
-    parser->add_option("recipe", arguments->recipe, "recipe file (TOML), or the folder of a run")->required();
+    parser->add_option("recipe", arguments->recipe, "recipe file (TOML), or the folder of a run; not with --model");
     parser->add_option("overrides", arguments->overrides,
                        "recipe keys to override: train.max_steps=100; without a VALUE the recipe's key is removed");
+    add_first_recipe_options(*parser, *arguments);
     parser
         ->add_option("--seeds", arguments->seeds,
                      "train N runs with consecutive seeds, each in its own folder; prints mean and standard deviation "
@@ -222,13 +285,16 @@ void add_train(CLI::App& app, const Globals& globals, Verbs& verbs) {
                        "libhekla_mpi.so to use instead of the installed one, where mpirun or srun has started several "
                        "processes");
     parser->add_flag("--json", arguments->json, "print the result as JSON");
-    parser->add_flag("--fit", arguments->fit,
-                     "choose the largest micro-batch that fits in device memory, with the same examples per step; "
-                     "recompute activations if nothing else fits");
+    parser
+        ->add_flag("--fit", arguments->fit,
+                   "choose the largest micro-batch that fits in device memory, with the same examples per step; "
+                   "recompute activations if nothing else fits")
+        ->excludes(parser->get_option("--model"));
     parser->add_flag("--plan", arguments->plan,
                      "print estimated memory, time and the most expensive operations, then exit");
     parser->add_option("--plan-for", arguments->plan_for, "as --plan, for a kind of device that need not be present")
-        ->check(CLI::IsMember(kPlannedDevices));
+        ->check(CLI::IsMember(kPlannedDevices))
+        ->excludes(parser->get_option("--model"));
     parser
         ->add_option("--tap", arguments->taps,
                      "show the statistics of a value that the network names with tap(), in the log and in lines of "
@@ -250,10 +316,20 @@ void add_train(CLI::App& app, const Globals& globals, Verbs& verbs) {
         "Ctrl+C, SIGTERM and SIGHUP save a checkpoint and exit with 128 + the signal's number; the same\n"
         "command resumes. A second signal exits at once.\n"
         "\n"
-        "Example: hekla train recipe.toml train.max_steps=200");
+        "With --model, the recipe has a comment for each choice; by itself it trains the same run, bit for bit.\n"
+        "The same command resumes. Its results are in the folder of the recipe's name without .toml.\n"
+        "\n"
+        "Example: hekla train recipe.toml train.max_steps=200\n"
+        "Example: hekla train --model SmolLM2-135M-Instruct --data conversations.jsonl -o out/tuned.toml");
+    parser->callback([arguments] {
+        const bool has_recipe = !arguments->recipe.empty(), has_model = !arguments->first.model.empty();
+        if (!has_recipe && !has_model) throw CLI::RequiredError("recipe");
+        if (has_model && has_recipe && arguments->recipe.find('=') == std::string::npos)
+            throw CLI::ValidationError("--model", "a recipe is given too (" + arguments->recipe +
+                                                      "): --model writes one; leave one of them out");
+    });
     verbs.push_back({parser, [&globals, arguments] {
                          if (arguments->fit) arguments->overrides.emplace_back("train.fit=true");
-                         add_tap_overrides(*arguments);
                          return run_train(globals, *arguments);
                      }});
 }

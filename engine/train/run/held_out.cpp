@@ -1,5 +1,7 @@
 #include "train/run/held_out.hpp"
 
+#include "base/hash.hpp"
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -15,6 +17,10 @@ std::string source_of(const DataSection& data) {
 } // namespace
 
 double held_out_by(const DataSection& data) { return data.valid.empty() ? data.valid_fraction : 0.0; }
+
+bool is_held_out(uint64_t row_key, double share) {
+    return static_cast<double>(hash64("valid", row_key)) * 0x1p-64 < share;
+}
 
 Result<double> held_out_of(const Recipe& before, const nlohmann::json& state, const Recipe& now,
                            const std::string& checkpoint, bool trains) {

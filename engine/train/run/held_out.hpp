@@ -17,6 +17,9 @@ inline constexpr const char* kHeldOut = "held_out";
 // Returns the share that a run of this recipe holds out when it begins: 0 with separate validation data.
 double held_out_by(const DataSection& data);
 
+// Returns whether the row of a table with this key (TaskTable::row_key) is held out: equal rows are, or are not.
+bool is_held_out(uint64_t row_key, double share);
+
 // Returns the share that the run of a checkpoint holds out. before: the checkpoint's recipe; state: its
 // trainer_state.json; now: the recipe that continues. failed_precondition: `now` moves examples between training and
 // validation data. An evaluation (trains: false) may name other validation data: nothing is trained on then.

@@ -521,6 +521,8 @@ Status RunData::set_chat_date() {
 
 Status RunData::open_tables(const text::Tokenizer& tokenizer, const plugin::Composition& composition,
                             const std::function<void(const std::string&)>& message) {
+    for (const auto& table : {train_table_, valid_table_, test_table_})
+        if (table != nullptr && !table->form().empty()) message(table->form());
     HK_TRY(open_chat(tokenizer, message));
     const text::TextEncoder encoder(tokenizer, composition.text_rules());
     const int64_t length = recipe_->train.context_length;
@@ -625,9 +627,7 @@ Status RunData::open_tables(const text::Tokenizer& tokenizer, const plugin::Comp
     };
     const auto all = [](uint64_t) { return true; };
     // Rows are assigned by the hash of their texts, so that equal rows are in the same split.
-    const auto validates = [&](uint64_t key) {
-        return static_cast<double>(hash64("valid", key)) * 0x1p-64 < held_out_;
-    };
+    const auto validates = [&](uint64_t key) { return is_held_out(key, held_out_); };
     HK_ASSIGN(train_, open_one(train_table_, "train", [&](uint64_t key) { return !validates(key); }));
     if (valid_table_ != nullptr) {
         HK_ASSIGN(valid_, open_one(valid_table_, "valid", all));

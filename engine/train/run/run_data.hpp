@@ -51,6 +51,7 @@ public:
 
     bool is_table() const { return !columns_.empty(); }
     uint64_t table_rows() const;
+    const data::TaskTable* table() const { return train_table_.get(); }  // of the training; null for plain text
     const std::vector<std::string>& classes() const { return classes_; } // empty if the task has none
     DataFacts facts() const;                                             // points into this
     const std::vector<data::TaskColumn>& columns() const { return columns_; }
