@@ -86,7 +86,7 @@ Result<Described> describe_recipe(const plugin::Registry& registry, const train:
     spec.recompute = recipe.train.gradient_checkpointing;
     HK_ASSIGN(d.composition, plugin::Composition::create(registry, spec, d.tokenizer.get(), log));
     HK_ASSIGN(d.fields,
-              d.composition->batch_fields(recipe.train.per_device_train_batch_size, recipe.train.context_length));
+              d.composition->training_fields(recipe.train.per_device_train_batch_size, recipe.train.context_length));
     HK_ASSIGN(d.graph, d.composition->build(HK_MODE_TRAIN, d.fields));
     return d;
 }

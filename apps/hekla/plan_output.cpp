@@ -31,6 +31,7 @@ nlohmann::ordered_json plan_json(const hk_plan_report& r, const char* units) {
                                 {"parameters", r.parameters},
                                 {"embeddings", r.embeddings},
                                 {"examples", r.examples},
+                                {"label_tokens", r.label_tokens},
                                 {"rows", r.rows},
                                 {"length", r.length},
                                 {"dispatches", r.dispatches},

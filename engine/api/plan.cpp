@@ -18,6 +18,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <optional>
 
 namespace hekla::api {
@@ -159,6 +160,8 @@ std::string Report::text() const {
                             out.units > 0 ? fmt::format("{} steps left: about {}, without evaluations", out.units,
                                                         time_text(static_cast<double>(out.units) * seconds))
                                           : "the run is finished, no steps are left");
+        if (out.label_tokens > 0.0)
+            text += fmt::format("{} tokens of a step are predicted\n", grouped(std::round(out.label_tokens)));
         if (exchange.ranks > 1) text += exchange_text();
     } else if (mode == HK_PLAN_GENERATE) {
         text += fmt::format("a token of every row: {} ({} tokens/s), {}\n", time_text(seconds),
@@ -224,6 +227,7 @@ Result<Report> plan_training(const Context::Call& call, const hk_plan_options& o
         report.out.units = plan.steps_left;
         report.out.embeddings = plan.embeddings;
         report.out.examples = plan.examples;
+        report.out.label_tokens = plan.label_tokens;
         report.rollouts = plan.rollouts;
         report.estimate = std::move(plan.estimate);
         report.exchange = plan.exchange;

@@ -49,6 +49,7 @@ void fill(hk_train_step& to, const R& from, A& arrays) {
     to.tap_count = from.taps.size();
     to.epoch = from.epoch;
     to.device_bytes = from.device_bytes;
+    to.label_tokens = from.label_tokens;
 }
 
 template<class R, class A>

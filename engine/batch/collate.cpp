@@ -111,11 +111,9 @@ std::vector<hk_field> field_views(std::span<data::Field> fields) {
     return views;
 }
 
-Status make_fields(const plugin::Composition& composition, std::span<const DrawnExample> examples,
-                   const data::EncodedExamples* corpus, uint64_t seed, int64_t batch, int64_t length,
-                   std::vector<data::Field>& fields, std::pmr::memory_resource* memory, uint64_t step) {
-    HK_ASSIGN(const std::vector<plugin::BatchField> described, composition.batch_fields(batch, length));
-    fields.clear();
+std::vector<data::Field> empty_fields(std::span<const plugin::BatchField> described,
+                                      std::pmr::memory_resource* memory) {
+    std::vector<data::Field> fields;
     for (const plugin::BatchField& field : described) {
         data::Field made;
         made.name = field.name;
@@ -124,6 +122,14 @@ Status make_fields(const plugin::Composition& composition, std::span<const Drawn
         made.bytes = ResourceArray<std::byte>(static_cast<std::size_t>(field.shape.elements()) * 4, memory);
         fields.push_back(std::move(made));
     }
+    return fields;
+}
+
+Status make_fields(const plugin::Composition& composition, std::span<const DrawnExample> examples,
+                   const data::EncodedExamples* corpus, uint64_t seed, int64_t batch, int64_t length,
+                   std::vector<data::Field>& fields, std::pmr::memory_resource* memory, uint64_t step) {
+    HK_ASSIGN(const std::vector<plugin::BatchField> described, composition.batch_fields(batch, length));
+    fields = empty_fields(described, memory);
     std::vector<hk_field> storage = field_views(fields);
     return collate_into(composition, examples, corpus, seed, storage, step);
 }

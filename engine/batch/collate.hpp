@@ -10,8 +10,9 @@
 #include <vector>
 
 namespace hekla::plugin {
+struct BatchField;
 class Composition;
-}
+} // namespace hekla::plugin
 
 namespace hekla::batch {
 
@@ -22,6 +23,9 @@ Status make_fields(const plugin::Composition& composition, std::span<const Drawn
                    const data::EncodedExamples* corpus, uint64_t seed, int64_t batch, int64_t length,
                    std::vector<data::Field>& fields,
                    std::pmr::memory_resource* memory = std::pmr::new_delete_resource(), uint64_t step = 0);
+
+// Returns zeroed fields. `memory` holds them and must outlive them.
+std::vector<data::Field> empty_fields(std::span<const plugin::BatchField> described, std::pmr::memory_resource* memory);
 
 // Fills the caller's zeroed memory, which `fields` describe. The field plugin::kAdapterRows has the adapters of the
 // examples, and -1 in rows without an example; collate does not see it.

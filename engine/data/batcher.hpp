@@ -29,8 +29,10 @@ struct Field {
 struct Batch {
     uint64_t step = 0;
     uint32_t micro_step = 0;
+    int64_t rows = 0;               // of which the last may have no example
     int64_t length = 0;             // of its rows, in tokens
     std::vector<uint64_t> examples; // their indices
+    double label_tokens = 0.0;      // tokens that are predicted; 0 for objectives that predict none
     std::vector<Field> fields;
     std::vector<double> loss_counts; // elements of each loss of a training; empty for other batches
 };

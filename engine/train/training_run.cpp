@@ -320,7 +320,7 @@ Result<TrainingRun::Times> TrainingRun::measure() {
     const std::vector<data::Batch>& micro = *next;
     graph::Graph measured;
     if (slow) {
-        HK_ASSIGN(const std::vector<plugin::BatchField> fields, composition().batch_fields(1, s.context_length));
+        HK_ASSIGN(const std::vector<plugin::BatchField> fields, composition().training_fields(1, s.context_length));
         HK_ASSIGN(const graph::Graph step, described_->describe_step(fields));
         HK_ASSIGN(measured, described_->differentiated(step));
     } else {

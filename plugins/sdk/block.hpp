@@ -117,6 +117,10 @@ inline Value optional_input(Graph& g, std::string_view field, Location at = Loca
 inline Value causal_prefix(Graph& g, Location at = Location::here()) {
     const Caller caller(g, at);
     if (g.mode() == HK_MODE_DECODE || !g.has_field("prefix_length")) return {};
+    if (g.has_field("segment_ids"))
+        g.fail("prefix_length opens attention for the beginning of a row, and a row of several examples "
+               "(data.packing) has several beginnings: set objective.bidirectional_prompt = false, or data.packing = "
+               "\"none\"");
     if (!g.has_port("reads_prefix")) g.offer("reads_prefix", g.input("prefix_length"));
     return g.input("prefix_length");
 }
@@ -124,6 +128,14 @@ inline Value causal_prefix(Graph& g, Location at = Location::here()) {
 inline Value causal_padding(Graph& g, Location at = Location::here()) {
     const Caller caller(g, at);
     return g.mode() == HK_MODE_DECODE ? Value{} : optional_input(g, "attention_mask");
+}
+// Returns segment_ids [B, T] of rows that hold several examples, 0 for padding, or nothing: a token may see those of
+// its own segment alone. The positions of such a row restart in each segment and stay below the length of a row.
+// Attention with them as groups has no row without an allowed key: empty_row = 1 lets kernels skip blocks of other
+// segments.
+inline Value row_segments(Graph& g, Location at = Location::here()) {
+    const Caller caller(g, at);
+    return g.mode() == HK_MODE_DECODE ? Value{} : optional_input(g, "segment_ids");
 }
 // Returns position_ids [B, T] if the batch has them, otherwise 0, 1, ... (in decode mode counted from the cache).
 inline Value position_ids(Graph& g, int64_t batch, int64_t length, int64_t most, const char* key,

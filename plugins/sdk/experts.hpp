@@ -146,7 +146,8 @@ private:
     // shares [N, E], indices [N, k]; padding does not count.
     void count(Graph& g, Value shares, Value indices, Routed& routed) const {
         const int64_t tokens = shares.dim(0);
-        const Value mask = optional_input(g, "attention_mask");
+        const Value segments = row_segments(g);
+        const Value mask = segments ? not_equal(segments, 0.0) : optional_input(g, "attention_mask");
         const Value counts = mask ? to_float32(reshape(mask, {tokens, 1})) : g.fill({tokens, 1}, 1.0);
         routed.counts.push_back(sum(to_float32(sum(one_hot(indices, experts_), {1})) * counts, {0}));
         routed.shares.push_back(sum(shares * counts, {0}));

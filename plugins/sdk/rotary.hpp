@@ -292,20 +292,24 @@ struct RotaryRows {
 };
 
 // Returns the rows of a batch whose rows have this length: all, unless the host knows how far positions count.
-// Positions that a batch gives may be any, until it runs.
+// Positions that a batch gives may be any, until it runs; those of segments are below the length.
 inline RotaryRows rotary_rows(Graph& g, int64_t length, int64_t max_positions) {
 #if HK_TARGET_ABI_MINOR >= 2
     const int64_t counted = std::min(g.position_count(length), max_positions);
 #else
     const int64_t counted = g.mode() == HK_MODE_DECODE ? max_positions : std::min(length, max_positions);
 #endif
-    return {g.has_field("position_ids") ? max_positions : counted, counted};
+    const bool any = g.has_field("position_ids") && !g.has_field("segment_ids");
+    return {any ? max_positions : counted, counted};
 }
 
 // Returns the longest row in tokens. Rows may be longer than max_position_embeddings with the type dynamic alone, which
 // is for that.
-inline int64_t rotary_limit([[maybe_unused]] Graph& g, const RotarySettings& r, int64_t length) {
+inline int64_t rotary_limit(Graph& g, const RotarySettings& r, int64_t length) {
     if (r.type != "dynamic") return r.max_positions;
+    if (g.has_field("segment_ids"))
+        g.fail("rope_type dynamic computes angles from the length of a row, and a row of several examples "
+               "(data.packing) has not that of one: set data.packing = \"none\"");
 #if HK_TARGET_ABI_MINOR >= 2
     const int64_t counted = g.position_count(length);
     return std::max(counted == INT64_MAX ? length : counted, r.max_positions);

@@ -9,6 +9,16 @@
 
 namespace hekla::plugin {
 
+// Returns whether each token of segments [B, T] has the segment of the token `by` before it: int32 [B, T], 0 where
+// there is none.
+inline Value same_segment(Graph& g, Value segments, int64_t by, Location at = Location::here()) {
+    const Caller caller(g, at);
+    const int64_t batch = segments.dim(0), length = segments.dim(1), before = std::min(by, length);
+    const Value none = g.fill({batch, before}, -1.0, HK_KIND_INT32);
+    const Value earlier = before < length ? concat({none, slice(segments, 1, 0, length - before)}, 1) : none;
+    return equal(segments, earlier);
+}
+
 // Returns x [B, T, D] with zeros where the batch has padding, which must not reach a state.
 inline Value without_padding(Graph& g, Value x, Location at = Location::here()) {
     const Caller caller(g, at);
@@ -17,7 +27,7 @@ inline Value without_padding(Graph& g, Value x, Location at = Location::here()) 
 }
 
 // The weighed sum of each channel of x [B, T, C] over a token and the K - 1 before it. weight [C, 1, K], the last for
-// the token itself; bias [C], or none.
+// the token itself; bias [C], or none. It restarts at the segments of a row.
 inline Value causal_convolution(Graph& g, Value x, Value weight, Value bias, const std::string& name,
                                 Location at = Location::here()) {
     const Caller caller(g, at);
@@ -28,8 +38,13 @@ inline Value causal_convolution(Graph& g, Value x, Value weight, Value bias, con
         state_write(slice(all, 1, length, width - 1), name);
     }
     Value y = bias;
+    const Value segments = row_segments(g);
     for (int64_t i = 0; i < width; ++i) {
-        const Value term = slice(all, 1, i, length) * reshape(slice(weight, 2, i, 1), {channels});
+        Value term = slice(all, 1, i, length) * reshape(slice(weight, 2, i, 1), {channels});
+        if (segments && i + 1 < width) {
+            const Value seen = to_float(same_segment(g, segments, width - 1 - i));
+            term = term * reshape(seen, {x.dim(0), length, 1});
+        }
         y = y ? y + term : term;
     }
     return y;
@@ -43,6 +58,7 @@ inline Value unit_length(Value x, double epsilon) {
 // The delta rule with decay (Yang et al. 2024, "Gated delta networks"). q, k [B, H, T, D], v [B, H, T, Dv], decay and
 // rate [B, H, T] -> [B, H, T, Dv], computed in float32. The state S [D, Dv] of a head begins with zeros; a token makes
 // it exp(decay) S, adds rate k (v - S^T k)^T, and reads S^T q. Tokens are computed in chunks, and states once a chunk.
+// At the first token of a segment S begins with zeros again.
 inline Value gated_delta_rule(Graph& g, Value q, Value k, Value v, Value decay, Value rate, const std::string& name,
                               int64_t chunk = 64, Location at = Location::here()) {
     const Caller caller(g, at);
@@ -68,6 +84,10 @@ inline Value gated_delta_rule(Graph& g, Value q, Value k, Value v, Value decay, 
     q = chunks(q, {size});
     k = chunks(k, {size});
     const Value rates = reshape(chunks(rate, {}), column);
+    if (const Value segments = row_segments(g)) { // exp(-1e4) is 0
+        const Value goes_on = reshape(same_segment(g, segments, 1), {batch, 1, length});
+        decay = where(broadcast(goes_on, {batch, heads, length}), to_float32(decay), g.fill({}, -1e4));
+    }
     const Value fading = reshape(chunks(decay, {}), column);
     const Value lower = square([](int64_t i, int64_t j) { return i >= j; });
     const Value strictly_lower = square([](int64_t i, int64_t j) { return i > j; });

@@ -41,6 +41,18 @@ void main() {
         j0 = uint(max(int(first) - r.window + 1, 0));
         j0 = min(j0, r.keys - 1) / BLOCK * BLOCK;
     }
+    const uint64_t groups = r.k_group + uint64_t(b) * r.keys * 4ul;
+    vec2 own = vec2(0.0);
+    if (has(kGroups)) {
+        float least = kInfinity, greatest = -kInfinity;
+        [[unroll]] for (uint c = 0; c < R; ++c) {
+            const float of_row = group_at(r.q_group, b * r.queries + i[c]);
+            least = min(least, of_row);
+            greatest = max(greatest, of_row);
+        }
+        own = range_of_groups(least, greatest);
+        j0 = next_block(groups, j0, end, r.keys, own);
+    }
     do {
         float s[R * BLOCK], p[R * BLOCK], rescale[R];
         LOAD_SHARES(k_shares, keys, r.k_t, j0, r.keys, D, kTypeK)
@@ -84,6 +96,7 @@ void main() {
             [[unroll]] for (uint c = 0; c < R; ++c) y[c * DV + d] = sum[c];
         }
         j0 += BLOCK;
+        if (has(kGroups)) j0 = next_block(groups, j0, end, r.keys, own);
     } while (j0 < end);
 
     if (has(kSinks)) {

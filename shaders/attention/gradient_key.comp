@@ -29,11 +29,23 @@ void main() {
     [[unroll]] for (uint d = 0; d < DV; ++d) dv[d] = 0.0;
 
     // Rows with nothing allowed spread their gradient over all keys, so causal rows can begin at the diagonal only if
-    // no other option can make them empty.
+    // no other option can make them empty, or empty rows have no gradient.
+    const bool only_near = has(kZeroEmpty) && !has(kPositions | kPrefix);
     uint begin = 0;
+    uint end = r.queries;
     const uint all = kCausal | kDistanceBias | kQueryDistance | kKeyDistance | kQueryClass | kBias | kDropout |
                      kKeyDistanceGradient;
-    if (has(kCausal) && (OPTIONS & 0xFFFFu & ~all) == 0) begin = min(first, r.queries - 1) / BLOCK * BLOCK;
+    if (has(kCausal) && (only_near || (OPTIONS & 0xFFFFu & ~all) == 0))
+        begin = min(first, r.queries - 1) / BLOCK * BLOCK;
+    if (has(kWindow) && only_near) end = clamp(first + S - 1 + min(uint(r.window), r.queries), 1, r.queries);
+    const bool skips = has(kGroups) && has(kZeroEmpty);
+    const uint64_t groups = r.q_group + uint64_t(b) * r.queries * 4ul;
+    vec2 own = vec2(0.0);
+    if (skips) {
+        const float of_row = group_at(r.k_group, b * r.keys + j);
+        own = range_of_groups(of_row, of_row);
+        begin = next_block(groups, begin, end, r.queries, own);
+    }
     const float share_of_empty = has(kZeroEmpty) ? 0.0 : 1.0 / float(r.keys);
 
     uint hh = 0;
@@ -93,7 +105,8 @@ void main() {
                 dv[d] = sum;
             }
             i0 += BLOCK;
-        } while (i0 < r.queries);
+            if (skips) i0 = next_block(groups, i0, end, r.queries, own);
+        } while (i0 < end);
     } while (++hh < shared_by);
 
     if (in_range) {

@@ -45,6 +45,14 @@ void main() {
         j0 = uint(max(int(first) - r.window + 1, 0));
         j0 = min(j0, r.keys - 1) / BLOCK * BLOCK;
     }
+    const bool skips = has(kGroups) && !has(kBiasGradient); // which is stored for all pairs
+    const uint64_t groups = r.k_group + uint64_t(b) * r.keys * 4ul;
+    vec2 own = vec2(0.0);
+    if (skips) {
+        const float of_row = group_at(r.q_group, b * r.queries + i);
+        own = range_of_groups(of_row, of_row);
+        j0 = next_block(groups, j0, end, r.keys, own);
+    }
     do {
         LOAD_SHARES(k_shares, keys, r.k_t, j0, r.keys, D, kTypeK)
         LOAD_SHARES(v_shares, values, r.v_t, j0, r.keys, DV, kTypeV)
@@ -91,6 +99,7 @@ void main() {
             dq[d] = sum;
         }
         j0 += BLOCK;
+        if (skips) j0 = next_block(groups, j0, end, r.keys, own);
     } while (j0 < end);
 
     if (in_range) {

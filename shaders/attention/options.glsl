@@ -65,3 +65,22 @@ layout(constant_id = 5) const uint OPTIONS = 0;
         if (W == 2) store_pair_of(address, uint64_t(hekla_d), vec2(row[(first) + hekla_d], row[(first) + hekla_d + W - 1]) * (factor), type); \
         else store_float(address, uint64_t(hekla_d), row[(first) + hekla_d] * (factor), type);                                   \
     }
+
+// With kGroups, blocks of the other side in which no row has a group of this subgroup's rows are left out. Rounding to
+// float keeps the order of groups, so that no block with a common group is.
+vec2 range_of_groups(float least, float greatest) { return vec2(-lanes_max(-least), lanes_max(greatest)); }
+float group_at(uint64_t groups, uint row) { return float(given_int(groups, uint64_t(row))); }
+// Returns where the first block at or after `at` begins that has a group within `own`, or a place from `end` on.
+uint next_block(uint64_t groups, uint at, uint end, uint rows, vec2 own) {
+    bool meets = false;
+    while (at < end && !meets) {
+        vec2 block = vec2(kInfinity, -kInfinity);
+        [[unroll]] for (uint n = 0; n < BLOCK; ++n) {
+            const float group = group_at(groups, min(at + n, rows - 1));
+            block = vec2(min(block.x, group), max(block.y, group));
+        }
+        meets = block.x <= own.y && block.y >= own.x;
+        if (!meets) at += BLOCK;
+    }
+    return at;
+}

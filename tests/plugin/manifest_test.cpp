@@ -113,6 +113,7 @@ struct Compared {
         pairs(kept.names.renames, names, "renames");
         texts(kept.names.ignore, names, "ignore");
         texts(kept.names.stacks, names, "stacks");
+        CHECK(kept.segments == wanted.value("segments", false));
         pairs(kept.names.ties, names, "ties");
         list(kept.begins_as);
         REQUIRE(kept.begins_as.size() == ancestors.size());
@@ -257,6 +258,9 @@ TEST_CASE("manifest: mistakes are rejected by key, with the given and the expect
     CHECK(report("\"minimum\": 0", "\"minimum\": 0, \"null\": true") ==
           "provides: \"null\" of the parameter \"rate\" exists from plugin ABI 1.2 on: set \"abi_minor_needed\": 2 and "
           "build the plugin again");
+    CHECK(
+        report("\"id\": \"a\"", "\"id\": \"a\", \"segments\": true") ==
+        "provides: \"segments\" exists from plugin ABI 1.2 on: set \"abi_minor_needed\": 2 and build the plugin again");
     // A duplicate key, and a syntax error with its line.
     CHECK(report("\"version\": \"1\"", "\"version\": \"1\", \"version\": \"2\"").find("version") != std::string::npos);
     CHECK(report("\"abi_minor_needed\": 0,", "\"abi_minor_needed\": 0").find("line 2, column") != std::string::npos);

@@ -262,6 +262,42 @@ TEST_CASE("attention: many rows, of which CPUs give two to a lane") {
 }
 
 // Kernels for GPUs process blocks of up to 64 rows and 128 rows of the other side.
+TEST_CASE("attention: rows of several segments, in whose kernels blocks of others are skipped") {
+    program::RuntimeOptions as_gpu;
+    as_gpu.kernels_of_gpus = true;
+    gpu::CapabilityOverrides of_gpu;
+    of_gpu.disable = {"uniform_loads"};
+    for (const bool gpu : {false, true}) {
+        Bench bench = gpu ? Bench(as_gpu, of_gpu) : Bench();
+        for (const int64_t window : {0, 21}) {
+            const Case c{.heads = 4,
+                         .key_heads = 2,
+                         .queries = 150,
+                         .keys = 150,
+                         .causal = true,
+                         .groups = true,
+                         .window = window,
+                         .empty_row = 1,
+                         .dropout = window > 0 ? 0.2 : 0.0};
+            const Graph graph = attention_graph(c);
+            Random random(3);
+            graph::Feeds feeds = kernel_feeds(graph, random, kMost);
+            const std::vector<std::vector<int64_t>> ends{{40, 41, 43, 99, 130}, {7, 140, 150}}; // then padding
+            std::vector<double> groups;
+            for (const std::vector<int64_t>& row : ends)
+                for (int64_t token = 0; token < c.queries; ++token) {
+                    const auto end = std::ranges::upper_bound(row, token);
+                    groups.push_back(end != row.end() ? static_cast<double>(end - row.begin() + 1) : 0.0);
+                }
+            feeds.fields.at("q_group").data = feeds.fields.at("k_group").data = groups;
+            std::string where;
+            const double error =
+                worst_error(run_on_device(*bench, graph, feeds, {}), run_in_interpreter(graph, feeds), &where);
+            CHECK_MESSAGE(error <= kTolerance, "error " << error << " at " << where);
+        }
+    }
+}
+
 TEST_CASE("attention: several blocks of queries and keys") {
     Bench bench;
     check_attention(bench, {.batch = 1, .queries = 131, .keys = 197, .width = 20, .value_width = 12});

@@ -153,6 +153,38 @@ TEST_CASE("rows of a table, by length") {
     agree(folder, {"train.group_by_length=true"}, 6, {1, 2, 4});
 }
 
+TEST_CASE("rows of several completions") {
+    const TestFolder folder;
+    std::string rows;
+    for (int i = 0; i < 60; ++i)
+        rows += json{{"prompt", "ask " + std::to_string(i)}, {"completion", std::string(1 + i * 7 % 11, 'a')}}.dump() +
+                "\n";
+    folder.write("rows.jsonl", rows);
+    folder.write("recipe.toml", R"([model]
+architecture = "llama"
+hidden_size = 16
+num_hidden_layers = 1
+num_attention_heads = 2
+intermediate_size = 32
+max_position_embeddings = 64
+[objective]
+id = "completion"
+[data]
+train = "rows.jsonl"
+packing = "rows"
+[tokenizer]
+kind = "char"
+[train]
+context_length = 48
+per_device_train_batch_size = 1
+eval_steps = 3
+save_steps = 3
+[output]
+dir = "run"
+)");
+    agree(folder, {}, 6, {1, 2, 4});
+}
+
 TEST_CASE("rows of a table, with balanced classes") {
     const TestFolder folder;
     begin_table(folder);

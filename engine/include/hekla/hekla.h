@@ -300,6 +300,8 @@ typedef struct hk_train_step {
     double epoch;
     // Device memory of the training's context, in bytes.
     uint64_t device_bytes;
+    // Tokens that the objective predicts in the step, on all ranks; 0 means it predicts none.
+    double label_tokens;
 } hk_train_step;
 
 // One evaluation during a training.

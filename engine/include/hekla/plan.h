@@ -150,6 +150,9 @@ typedef struct hk_plan_report {
     double exchange_seconds;
     // The part of exchange_seconds in which ranks wait, in seconds.
     double exposed_seconds;
+    // Tokens that the objective predicts in a step of a training, on all ranks: the mean of some examples, times
+    // those of a step. 0 for a model, and where the model writes the examples.
+    double label_tokens;
 } hk_plan_report;
 
 // What to plan, and who takes the report.

@@ -5,6 +5,7 @@
 #include "plugin/composition/combination.hpp"
 #include "plugin/composition/neutral_keys.hpp"
 #include "plugin/composition/part_config.hpp"
+#include "plugin/composition/row_packing.hpp"
 #include "plugin/composition/text_record.hpp"
 #include "plugin/host/host_error.hpp"
 #include "plugin/process/in_process_plugins.hpp"
@@ -62,6 +63,7 @@ Result<std::unique_ptr<Composition>> Composition::resolve(const Registry& regist
     c->text_rules_ = spec.text_rules;
     c->recompute_ = spec.recompute;
     c->adapter_rows_ = spec.adapter_rows > 0;
+    c->packs_rows_ = spec.packs_rows;
     c->refuse_unknown_keys_ = spec.refuse_unknown_keys;
 
     if (spec.teacher != nullptr) {
@@ -90,7 +92,34 @@ Result<std::unique_ptr<Composition>> Composition::resolve(const Registry& regist
 
     HK_TRY(resolve_heads(registry, spec, *c));
     HK_TRY(resolve_objective(registry, spec, *c));
+    if (spec.packs_rows) HK_TRY(c->check_packing());
     return c;
+}
+
+// Refuses parts for which a row is one example.
+Status Composition::check_packing() const {
+    const auto refuse = [](const std::string& why) {
+        return unsupported(
+            fmt::format("data.packing = \"rows\": {}; set data.packing = \"none\" (train.group_by_length = true saves "
+                        "padding without it)",
+                        why));
+    };
+    if (objective_.entry.provided == nullptr || !objective_.entry.provided->segments)
+        return refuse(fmt::format("{} needs a row for each example; expected chat, completion, dpo, orpo, or another "
+                                  "whose manifest has \"segments\": true",
+                                  objective_.what));
+    for (const Composition* const network : {this, static_cast<const Composition*>(teacher_.get())})
+        if (network != nullptr && !network->architecture_.entry.provided->segments)
+            return refuse(fmt::format(
+                "{}{} cannot separate the examples of a row: its tokens would depend on those of others, or their "
+                "learned positions would not restart; expected one whose manifest has \"segments\": true",
+                network == this ? "" : "the teacher's ", network->architecture_.what));
+    if (adapter_rows_)
+        return refuse("each row has its own adapter (adapter.names), so that a row cannot hold examples of several");
+    if (!invocations_.empty())
+        return refuse(
+            fmt::format("{} acts from its {} on to the end of a row", adapters_.front().what, kInvocationTokens));
+    return {};
 }
 
 // Keys of a head or objective may also be in the model's own configuration, e.g. num_labels, problem_type.
@@ -278,6 +307,9 @@ Status Composition::start(const text::Tokenizer* tokenizer) {
     if (!spec_.adapters.empty()) {
         HK_ASSIGN(virtual_tokens_, described(nullptr, [&] { return parts_->virtual_tokens(); }));
     }
+    if (packs_rows_ && virtual_tokens_.count > 0)
+        return unsupported("data.packing = \"rows\": an adapter with virtual tokens (prompts and prefixes) puts them "
+                           "before a row, and not before each of its examples; set data.packing = \"none\"");
     if (!spec_.objective) return {};
     HK_ASSIGN(can_collate_, described(nullptr, [&] { return parts_->can_collate(); }));
     HK_ASSIGN(example_kind_, described(nullptr, [&] { return parts_->example_kind(); }));
@@ -415,6 +447,12 @@ Result<std::vector<BatchField>> Composition::batch_fields(int64_t batch, int64_t
     HK_ASSIGN(std::vector<BatchField> fields, described(nullptr, [&] { return parts_->batch_fields(batch, length); }));
     if (adapter_rows_) fields.push_back({kAdapterRows, graph::Kind::int32, graph::Shape{batch}});
     return fields_.emplace(std::pair(batch, length), std::move(fields)).first->second;
+}
+
+Result<std::vector<BatchField>> Composition::training_fields(int64_t batch, int64_t length) const {
+    HK_ASSIGN(std::vector<BatchField> fields, batch_fields(batch, length));
+    if (!packs_rows_) return fields;
+    return packed_fields(fields, batch, length, objective_.what);
 }
 
 Result<int64_t> Composition::tokens_per_example(int64_t length) const {

@@ -66,6 +66,9 @@ public:
     // Returns the fields of the objective's batch, and kAdapterRows with CompositionSpec::adapter_rows.
     // failed_precondition without an objective.
     Result<std::vector<BatchField>> batch_fields(int64_t batch, int64_t length) const;
+    // The same for a training, whose rows may hold several examples (CompositionSpec::packs_rows).
+    Result<std::vector<BatchField>> training_fields(int64_t batch, int64_t length) const;
+    bool packs_rows() const { return packs_rows_; }
     bool can_collate() const { return can_collate_; }
     int32_t example_kind() const { return example_kind_; } // HK_EXAMPLE_*; needs an objective
     Result<int64_t> tokens_per_example(int64_t length) const;
@@ -115,6 +118,7 @@ private:
     static Status resolve_adapters(const Registry& registry, const CompositionSpec& spec, Composition& c);
     static Status resolve_heads(const Registry& registry, const CompositionSpec& spec, Composition& c);
     static Status resolve_objective(const Registry& registry, const CompositionSpec& spec, Composition& c);
+    Status check_packing() const;
     nlohmann::json completed(const Provided& provided, const nlohmann::json& given) const;
     Status start(const text::Tokenizer* tokenizer);
     Status check_keys(const ReadKeys& read, const Log& log) const;
@@ -145,6 +149,7 @@ private:
     std::map<std::string, std::string> prefix_;
     text::TextRules text_rules_;
     bool recompute_ = false, body_frozen_ = false, adapter_rows_ = false, refuse_unknown_keys_ = true;
+    bool packs_rows_ = false;
     bool describes_apart_ = false, isolated_ = false, can_collate_ = false;
     VirtualTokens virtual_tokens_;
     std::vector<Invocation> invocations_;

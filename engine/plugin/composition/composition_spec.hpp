@@ -50,6 +50,7 @@ struct CompositionSpec {
     // and parameters are named "value.NAME". It is described with the objective, and where one of its ports is asked
     // for.
     std::shared_ptr<const CompositionSpec> value;
+    bool packs_rows = false;                   // rows of a training hold several examples (row_packing.hpp)
     int64_t context_length = 0;                // tokens per row in training, for config.json; 0: unknown
     std::map<std::string, std::string> prefix; // put before each text of a column in training, for config.json
     text::TextRules text_rules; // how texts become ids, for the tokenizer that plugins see and for config.json

@@ -218,6 +218,7 @@ Provided read_provided(ManifestTable& in, Reading& reading) {
     p.ranges = kept.list(by_key);
     p.ignored = in.texts("ignored");
     p.causal = in.text("causal");
+    p.segments = in.flag("segments");
     p.roles = in.texts("roles");
     p.check = in.json_text("check");
     check_keys_of_check(ManifestTable(in.object("check"), in.path_of("check"), reading));
@@ -245,7 +246,7 @@ Provided read_provided(ManifestTable& in, Reading& reading) {
 }
 
 // The minor versions that have these keys first: an older host would refuse them as unknown.
-constexpr uint32_t kMinorOfNeeds = 1, kMinorOfNull = 2, kMinorOfStacks = 2;
+constexpr uint32_t kMinorOfNeeds = 1, kMinorOfNull = 2, kMinorOfStacks = 2, kMinorOfSegments = 2;
 
 std::span<const Need> read_needs(ManifestTable& in, const Manifest& manifest, Reading& reading) {
     std::vector<Need> needs;
@@ -339,6 +340,12 @@ Result<Manifest> read_manifest(const std::filesystem::path& file, StringInterner
                     fmt::format("\"stacks\" exists from plugin ABI {0}.{1} on: set \"abi_minor_needed\": {1} "
                                 "and build the plugin again",
                                 HK_ABI_MAJOR, kMinorOfStacks));
+    for (const Provided& p : m.provides)
+        if (strict && p.segments && m.abi_minor_needed < kMinorOfSegments)
+            in.fail("provides",
+                    fmt::format("\"segments\" exists from plugin ABI {0}.{1} on: set \"abi_minor_needed\": {1} "
+                                "and build the plugin again",
+                                HK_ABI_MAJOR, kMinorOfSegments));
     for (const Provided& p : m.provides)
         if (is_draft(p.interface_id) && std::ranges::find(m.drafts, p.interface_id) == m.drafts.end())
             in.fail("provides", fmt::format("{} '{}' is a draft, and the manifest claims to be stable; add \"drafts\": "

@@ -75,6 +75,9 @@ struct Provided {
     // Objectives: "yes" if each token is predicted from the earlier ones, so that the body must not use later ones.
     // Architectures: "yes" if no token depends on later ones, or the configuration key that selects this.
     std::string_view causal;
+    // Objectives: whether their batches may have rows of several examples (row_packing.hpp). Architectures: whether a
+    // token then sees those of its own segment alone.
+    bool segments = false;
     // Objectives only: roles of special tokens that a tokenizer trained for them must have ("mask").
     Texts roles;
     // Settings of `hekla plugin check`: see check/trial.hpp.

@@ -96,7 +96,8 @@ Status ShardedStep::begin(const std::vector<data::Batch>& own, int64_t step, dou
     before_ = ranks_.traffic();
     std::vector<double> counts;
     HK_TRY(add_counts(described_, own, counts));
-    counts.push_back(tokens_of(own));
+    const StepTokens tokens = tokens_of(own);
+    counts.insert(counts.end(), {tokens.all, tokens.labels});
     HK_ASSIGN(const auto of_ranks, ranks_.gather(exchange::bytes_of(counts)));
     counts_.assign(counts.size(), 0.0);
     for (const std::vector<std::byte>& bytes : of_ranks) {
@@ -104,8 +105,8 @@ Status ShardedStep::begin(const std::vector<data::Batch>& own, int64_t step, dou
         if (theirs.size() != counts_.size()) return internal_error("the ranks have different numbers of losses");
         for (std::size_t i = 0; i < counts_.size(); ++i) counts_[i] += theirs[i];
     }
-    tokens_ = counts_.back();
-    counts_.pop_back();
+    tokens_ = {counts_.end()[-2], counts_.end()[-1]};
+    counts_.resize(counts_.size() - 2);
     HK_TRY(optimizer_.set(any_label(counts_) ? learning_rate : 0.0)); // as StepRunner
     HK_ASSIGN(const double scale, optimizer_.loss_scale());
     HK_TRY(runner_.begin(own, counts_, scale));

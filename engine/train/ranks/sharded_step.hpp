@@ -97,7 +97,7 @@ private:
     std::chrono::steady_clock::time_point started_;
     std::vector<double> counts_;   // by loss, of all ranks
     std::vector<double> numbers_;  // of own micro-batches, for LossSum
-    double tokens_ = 0.0;          // of all ranks
+    StepTokens tokens_;            // of all ranks
     std::vector<uint64_t> values_; // of the last micro-batch: when the buckets have their gradients
     std::vector<Pending> pending_;
     // Of the steps since balance(), by rank: seconds in which it computed its parts, and how many parts.

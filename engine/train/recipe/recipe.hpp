@@ -40,4 +40,7 @@ struct Recipe {
 #include "train/recipe/recipe_keys.inc"
 };
 
+// Whether rows of the training hold several examples.
+inline bool packs_rows(const DataSection& data) { return data.packing == "rows"; }
+
 } // namespace hekla::train

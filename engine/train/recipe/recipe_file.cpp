@@ -138,6 +138,13 @@ Status check(const Recipe& r) {
     if (r.data.class_balanced && r.train.group_by_length)
         return invalid_argument(
             "data.class_balanced and train.group_by_length are both set, and each determines the order: remove one");
+    for (const auto& [set, key] : {std::pair(r.data.class_balanced, "data.class_balanced"),
+                                   std::pair(r.train.group_by_length, "train.group_by_length")})
+        if (packs_rows(r.data) && set)
+            return invalid_argument(
+                fmt::format("data.packing = \"rows\" and {} are both set, and each determines which "
+                            "examples a batch has: remove one",
+                            key));
     if (r.train.bf16 && r.train.fp16) return invalid_argument("[train] has both bf16 and fp16: remove one");
     HK_TRY(check_prune(r));
     HK_TRY(check_optimizer(r));

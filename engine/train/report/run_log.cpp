@@ -94,6 +94,7 @@ Status RunLog::step(const StepRecord& r) {
     if (r.epoch > 0.0) record["epoch"] = r.epoch;
     record["seconds"] = r.seconds;
     record["tokens_per_second"] = r.tokens_per_second;
+    if (r.label_tokens > 0.0) record["label_tokens"] = static_cast<uint64_t>(r.label_tokens);
     if (r.exchanged_bytes > 0) {
         record["exchanged_bytes"] = r.exchanged_bytes;
         record["exchange_seconds"] = r.exchange_seconds;

@@ -27,6 +27,7 @@ struct StepRecord {
     double learning_rate = 0.0; // without the factors of parameter groups
     double seconds = 0.0;
     double tokens_per_second = 0.0;
+    double label_tokens = 0.0;      // that the step predicts; 0: the objective predicts none
     double share_of_peak = 0.0;     // of the device's measured one, 0 to 1; 0: not known
     double remaining_seconds = 0.0; // estimated, without evaluations
     double epoch = 0.0;             // passes over the data so far; 0: not defined

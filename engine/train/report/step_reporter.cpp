@@ -38,7 +38,8 @@ Status StepReporter::step(const StepResult& result) {
     record.gradient_norm = outcome.gradient_norm;
     record.learning_rate = result.learning_rate;
     record.seconds = result.seconds;
-    record.tokens_per_second = tokens / result.seconds;
+    record.tokens_per_second = tokens.all / result.seconds;
+    record.label_tokens = tokens.labels;
     record.share_of_peak = share > 1.0 ? 0.0 : share;
     record.remaining_seconds = average_seconds_ * static_cast<double>(s.max_steps - progress.step);
     record.epoch = run_->epochs();

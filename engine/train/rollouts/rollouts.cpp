@@ -223,7 +223,7 @@ Status Rollouts::make_fields(std::span<const batch::DrawnExample> examples, int6
                               rows, length, fields, context_.memory, step);
 }
 
-batch::DrawnExample Rollouts::draw(uint64_t number) const {
+std::vector<batch::DrawnExample> Rollouts::draw(uint64_t number) const {
     const data::Position position = order_.at(number);
     const auto row = static_cast<std::size_t>(position.begin);
     batch::DrawnExample drawn = buffer_->example(row, begins_[row], position.epoch);
@@ -232,7 +232,9 @@ batch::DrawnExample Rollouts::draw(uint64_t number) const {
         text.name = kPretrainColumn;
         drawn.example.columns.push_back(std::move(text));
     }
-    return drawn;
+    std::vector<batch::DrawnExample> one;
+    one.push_back(std::move(drawn));
+    return one;
 }
 
 // Lets the model complete the prompts of rows whose episodes follow each other. drawn: gets, of the rows that are

@@ -51,7 +51,7 @@ public:
     // Adds what an iteration allocates on a device to an estimate; returns the bytes of the buffer on the host.
     static Result<uint64_t> estimate(program::Estimator& estimator, const RolloutContext& context);
 
-    batch::DrawnExample draw(uint64_t number) const override;
+    std::vector<batch::DrawnExample> draw(uint64_t number) const override;
     Status make_fields(std::span<const batch::DrawnExample> examples, int64_t rows, int64_t length,
                        std::vector<data::Field>& fields, uint64_t step) const override;
     bool is_due(int64_t step) const override;

@@ -27,8 +27,9 @@ class BatchSource {
 public:
     virtual ~BatchSource() = default;
 
-    // Returns the example at position `number`, counted in rows from the first step on.
-    virtual batch::DrawnExample draw(uint64_t number) const = 0;
+    // Returns the examples of the row at position `number`, counted from the first step on: one, or several with
+    // data.packing.
+    virtual std::vector<batch::DrawnExample> draw(uint64_t number) const = 0;
     virtual Status make_fields(std::span<const batch::DrawnExample> examples, int64_t rows, int64_t length,
                                std::vector<data::Field>& fields, uint64_t step) const = 0;
 

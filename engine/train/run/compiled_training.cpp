@@ -140,14 +140,18 @@ Status CompiledTraining::make_batch(data::Batch& batch, int64_t rows) const {
         step, batch.micro_step, static_cast<uint64_t>(s.gradient_accumulation_steps), static_cast<uint64_t>(rows));
     std::vector<batch::DrawnExample> examples;
     int64_t needed = programs.has_lengths() ? 1 : s.context_length;
-    for (int64_t row = 0; row < rows; ++row) {
-        examples.push_back(source->draw(first + static_cast<uint64_t>(row)));
-        batch.examples.push_back(examples.back().example.index);
-        if (programs.has_lengths())
-            needed = std::max(needed, batch::example_length(*training.composition, examples.back().example));
-    }
+    for (int64_t row = 0; row < rows; ++row)
+        for (batch::DrawnExample& drawn : source->draw(first + static_cast<uint64_t>(row))) {
+            drawn.row = row;
+            batch.examples.push_back(drawn.example.index);
+            if (programs.has_lengths())
+                needed = std::max(needed, batch::example_length(*training.composition, drawn.example));
+            examples.push_back(std::move(drawn));
+        }
+    batch.rows = rows;
     batch.length = programs.fitting(needed);
     HK_TRY(source->make_fields(examples, rows, batch.length, batch.fields, batch.step));
+    batch.label_tokens = label_tokens(batch.fields);
     if (rows == s.per_device_train_batch_size) { // otherwise it is measured, not trained with
         HK_ASSIGN(batch.loss_counts, loss_counts(training.graph(batch.length), batch.fields));
     }
@@ -225,7 +229,7 @@ Status CompiledTraining::rehearse() {
     programs.for_each([&](int64_t length, program::Program& program) {
         if (!ran.ok() || &program == &programs.longest()) return; // a step has run that one
         const Result<std::vector<plugin::BatchField>> fields =
-            training.composition->batch_fields(run.recipe.train.per_device_train_batch_size, length);
+            training.composition->training_fields(run.recipe.train.per_device_train_batch_size, length);
         ran = fields.ok() ? run_over_zeros(program, fields.value()) : fields.status();
     });
     HK_TRY(ran);

@@ -25,14 +25,15 @@ class DataSource final : public BatchSource {
 public:
     DataSource(const PreparedRun& run, const plugin::Composition& composition) : run_(run), composition_(composition) {}
 
-    batch::DrawnExample draw(uint64_t number) const override { return run_.data.train().draw(number); }
+    std::vector<batch::DrawnExample> draw(uint64_t number) const override { return run_.data.train().row(number); }
     Status make_fields(std::span<const batch::DrawnExample> examples, int64_t rows, int64_t length,
                        std::vector<data::Field>& fields, uint64_t step) const override {
-        return run_.data.train().make_fields(composition_, examples, static_cast<uint64_t>(run_.recipe.train.seed),
-                                             rows, length, fields, run_.context.host_memory, step);
+        return run_.data.train().make_training_fields(composition_, examples,
+                                                      static_cast<uint64_t>(run_.recipe.train.seed), rows, length,
+                                                      fields, run_.context.host_memory, step);
     }
     double epochs(int64_t step, double examples_of_step) const override {
-        return examples_of_step * static_cast<double>(step) / static_cast<double>(run_.data.train().size());
+        return examples_of_step * static_cast<double>(step) / static_cast<double>(run_.data.train().rows());
     }
 
 private:
@@ -59,11 +60,13 @@ Status DataOrigin::check_labels(const PreparedRun& run, const DescribedTraining&
     for (uint64_t first = 0; first < split.size(); first += static_cast<uint64_t>(batch)) {
         HK_TRY(run.context.events.stop.check("reading data"));
         std::vector<batch::DrawnExample> examples;
-        for (uint64_t i = first; i < std::min(split.size(), first + static_cast<uint64_t>(batch)); ++i)
+        for (uint64_t i = first; i < std::min(split.size(), first + static_cast<uint64_t>(batch)); ++i) {
             examples.push_back(split.at(i));
+            examples.back().row = std::ssize(examples) - 1;
+        }
         std::vector<data::Field> fields;
-        HK_TRY(split.make_fields(*training.composition, examples, static_cast<uint64_t>(recipe.train.seed), batch,
-                                 length, fields, run.context.host_memory, 0));
+        HK_TRY(split.make_training_fields(*training.composition, examples, static_cast<uint64_t>(recipe.train.seed),
+                                          batch, length, fields, run.context.host_memory, 0));
         HK_ASSIGN(const std::vector<double> counts, loss_counts(training.graph(), fields));
         if (any_label(counts)) return {};
     }
@@ -77,8 +80,9 @@ Status DataOrigin::estimate_evaluations(program::Estimator& estimator, const Des
                                         const program::CompileOptions& options) const {
     const PreparedRun& run = training.run;
     if (run.data.valid() == nullptr && run.data.test() == nullptr) return {};
-    HK_ASSIGN(const auto programs, Evaluator::describe(*training.composition, run.evaluation_batch(), run.row_lengths(),
-                                                       EvaluatorOptions{options.precision, options.kernel_choices}));
+    HK_ASSIGN(const auto programs,
+              Evaluator::describe(*training.composition, run.evaluation_batch(), run.evaluation_lengths(),
+                                  EvaluatorOptions{options.precision, options.kernel_choices}));
     for (const auto& [length, one] : programs) HK_TRY(estimator.add(one.graph, one.options, 0.0).status());
     return {};
 }

@@ -32,7 +32,7 @@ using nlohmann::json;
 Status with_length(const Status& failed, const plugin::Composition& composition, const TrainSection& s) {
     for (int64_t length = s.context_length / 2; length > 0; length /= 2) {
         const Result<std::vector<plugin::BatchField>> fields =
-            composition.batch_fields(s.per_device_train_batch_size, length);
+            composition.training_fields(s.per_device_train_batch_size, length);
         if (fields.ok() && composition.check(HK_MODE_TRAIN, fields.value()).ok())
             return {failed.code(),
                     fmt::format("{}; train.context_length = {} is too long for the model: set it to that "
@@ -67,7 +67,7 @@ Status DescribedTraining::describe() {
     HK_TRY(run.origin->describe(*this));
     if (s.disable_dropout.value_or(false)) composition->freeze_body();
     HK_ASSIGN(const std::vector<plugin::BatchField> fields,
-              composition->batch_fields(s.per_device_train_batch_size, s.context_length));
+              composition->training_fields(s.per_device_train_batch_size, s.context_length));
     Result<graph::Graph> step = describe_step(fields);
     if (!step.ok()) return with_length(step.status(), *composition, s);
     graph::Graph& described = by_length[s.context_length] = step.take();
@@ -112,7 +112,7 @@ Status DescribedTraining::describe() {
     for (const int64_t length : run.row_lengths()) {
         if (length == s.context_length) continue;
         HK_ASSIGN(const std::vector<plugin::BatchField> shorter,
-                  composition->batch_fields(s.per_device_train_batch_size, length));
+                  composition->training_fields(s.per_device_train_batch_size, length));
         HK_ASSIGN(by_length[length], describe_step(shorter));
     }
     return {};
@@ -141,8 +141,8 @@ Status DescribedTraining::describe_updates() {
 
 // Where rows are the same in every epoch, the outputs of frozen layers are too, below the first one that is trained.
 Status DescribedTraining::cut_frozen_layers() {
-    if (composition->example_kind() != HK_EXAMPLE_ROW || run.row_lengths().size() > 1 || !run.origin->repeats_rows() ||
-        !graph::buffer_updates(graph()).empty() || !taps.empty())
+    if (composition->example_kind() != HK_EXAMPLE_ROW || composition->packs_rows() || run.row_lengths().size() > 1 ||
+        !run.origin->repeats_rows() || !graph::buffer_updates(graph()).empty() || !taps.empty())
         return {};
     HK_ASSIGN(frozen_layers, FrozenLayers::cut(graph(), rules.frozen, run.recipe.train.per_device_train_batch_size,
                                                run.data.table_rows()));
@@ -229,7 +229,8 @@ Result<plugin::Record> DescribedTraining::record(int32_t mode) const {
     if (!known) {
         const TrainSection& s = run.recipe.train;
         HK_ASSIGN(const std::vector<plugin::BatchField> fields,
-                  composition->batch_fields(s.per_device_train_batch_size, s.context_length));
+                  mode == HK_MODE_TRAIN ? composition->training_fields(s.per_device_train_batch_size, s.context_length)
+                                        : composition->batch_fields(s.per_device_train_batch_size, s.context_length));
         HK_ASSIGN(plugin::Record made, plugin::make_record(*composition, mode, fields, mode == HK_MODE_TRAIN));
         known = std::make_shared<const plugin::Record>(std::move(made));
     }

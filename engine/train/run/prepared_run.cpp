@@ -190,10 +190,11 @@ Status PreparedRun::open_data(const plugin::Composition& composition) {
 void PreparedRun::resolve_epochs() {
     const TrainSection& s = recipe.train;
     if (s.num_train_epochs <= 0.0) return;
-    const double steps = std::ceil(s.num_train_epochs * static_cast<double>(data.train().size()) / examples_per_step());
+    const auto rows = static_cast<double>(data.train().rows());
+    const double steps = std::ceil(s.num_train_epochs * rows / examples_per_step());
     recipe.train.max_steps = std::max<int64_t>(1, static_cast<int64_t>(steps));
-    context.message(fmt::format("{} epochs of {} examples: {} steps", s.num_train_epochs,
-                                grouped(static_cast<double>(data.train().size())),
+    context.message(fmt::format("{} epochs of {} {}: {} steps", s.num_train_epochs, grouped(rows),
+                                data.train().rows() < data.train().size() ? "rows" : "examples",
                                 grouped(static_cast<double>(recipe.train.max_steps))));
 }
 
@@ -289,9 +290,15 @@ Status PreparedRun::save_chat_template() const {
     return text.empty() ? Status() : write_file_atomically(folder / "chat_template.jinja", text);
 }
 
-std::vector<int64_t> PreparedRun::row_lengths() const {
+std::vector<int64_t> PreparedRun::row_lengths() const { return lengths(recipe.train.group_by_length); }
+
+std::vector<int64_t> PreparedRun::evaluation_lengths() const {
+    return lengths(recipe.train.group_by_length || packs_rows(recipe.data));
+}
+
+std::vector<int64_t> PreparedRun::lengths(bool several) const {
     const int64_t longest = recipe.train.context_length;
-    if (!recipe.train.group_by_length || !data.is_table()) return {longest};
+    if (!several || !data.is_table()) return {longest};
     std::set<int64_t> lengths{longest};
     constexpr int64_t kStep = 8, kParts = 4;
     for (int64_t part = 1; part < kParts; ++part) {

@@ -42,6 +42,8 @@ struct PreparedRun {
 
     // Lengths of rows, ascending, the recipe's context length last.
     std::vector<int64_t> row_lengths() const;
+    // The same for evaluations, in which every row is one example.
+    std::vector<int64_t> evaluation_lengths() const;
     int64_t evaluation_batch() const;
     double examples_per_step() const;
     // The settings of generation: of the run, or of the model that it begins with.
@@ -67,6 +69,7 @@ public:
 private:
     PreparedRun(const Recipe& given, const RunContext& shared, Purpose why, RunFolder locked,
                 std::unique_ptr<ExampleOrigin> of);
+    std::vector<int64_t> lengths(bool several) const;
     Status read_all();
     Status find_checkpoint();
     Status same_run();

@@ -4,6 +4,7 @@
 #include "base/number_text.hpp"
 #include "batch/collate.hpp"
 #include "batch/drawn_example.hpp"
+#include "batch/packed_fields.hpp"
 #include "data/corpus.hpp"
 #include "data/documents.hpp"
 #include "data/examples.hpp"
@@ -11,6 +12,7 @@
 #include "hekla/plugin/objective.h"
 #include "plugin/composition/compose.hpp"
 #include "plugin/composition/plugin_set.hpp"
+#include "plugin/composition/row_packing.hpp"
 #include "text/chat_template.hpp"
 #include "text/text_encoder.hpp"
 #include "train/recipe/tokenizer_choice.hpp"
@@ -168,6 +170,20 @@ batch::DrawnExample Split::draw(uint64_t number) const {
     return drawn;
 }
 
+std::vector<batch::DrawnExample> Split::row(uint64_t number) const {
+    std::vector<batch::DrawnExample> drawn;
+    if (packed_ == nullptr) {
+        drawn.push_back(draw(number));
+        return drawn;
+    }
+    const data::PackedRow row = packed_->at(number);
+    for (const uint32_t example : row.examples) {
+        drawn.emplace_back().epoch = row.epoch;
+        examples_->get(example, drawn.back().example);
+    }
+    return drawn;
+}
+
 batch::DrawnExample Split::at(uint64_t i) const {
     batch::DrawnExample drawn;
     drawn.epoch = std::numeric_limits<uint64_t>::max(); // a separate stream for evaluations
@@ -178,9 +194,22 @@ batch::DrawnExample Split::at(uint64_t i) const {
 Status Split::make_fields(const plugin::Composition& composition, std::span<const batch::DrawnExample> examples,
                           uint64_t seed, int64_t batch, int64_t length, std::vector<data::Field>& fields,
                           std::pmr::memory_resource* memory, uint64_t step) const {
-    const auto make = [&](std::span<const batch::DrawnExample> some) {
+    return made(examples, [&](std::span<const batch::DrawnExample> some) {
         return batch::make_fields(composition, some, examples_.get(), seed, batch, length, fields, memory, step);
-    };
+    });
+}
+
+Status Split::make_training_fields(const plugin::Composition& composition,
+                                   std::span<const batch::DrawnExample> examples, uint64_t seed, int64_t batch,
+                                   int64_t length, std::vector<data::Field>& fields, std::pmr::memory_resource* memory,
+                                   uint64_t step) const {
+    if (!composition.packs_rows()) return make_fields(composition, examples, seed, batch, length, fields, memory, step);
+    return made(examples, [&](std::span<const batch::DrawnExample> some) {
+        return batch::make_packed_fields(composition, some, examples_.get(), seed, batch, length, fields, memory, step);
+    });
+}
+
+Status Split::made(std::span<const batch::DrawnExample> examples, const Make& make) const {
     Status made = make(examples);
     if (made.code() != Code::invalid_argument || table_ == nullptr) return made;
     // The objective does not know where its examples come from: the first that it refuses alone too is the one.
@@ -617,6 +646,15 @@ Status RunData::open_tables(const text::Tokenizer& tokenizer, const plugin::Comp
                                                recipe_->objective.id));
             split->balance_ =
                 std::make_shared<data::ClassBalance>(labels, static_cast<uint64_t>(recipe_->train.seed) ^ kDataSalt);
+        }
+        if (composition.packs_rows() && std::string_view(name) == "train") {
+            std::ranges::replace(lengths, 0, length); // not known
+            split->packed_ = std::make_shared<data::PackedRows>(lengths, length, plugin::most_segments(length),
+                                                                static_cast<uint64_t>(recipe_->train.seed) ^ kDataSalt);
+            message(fmt::format("train: {} rows of {} tokens hold the examples, {:.1f} each; {} of the tokens are "
+                                "theirs",
+                                count_text(split->packed_->size()), length,
+                                n / static_cast<double>(split->packed_->size()), percent_text(split->packed_->fill())));
         }
         if (recipe_->train.group_by_length)
             split->groups_ = std::make_shared<data::LengthGroups>(

@@ -11,10 +11,11 @@ struct DescribedTraining;
 struct TrainingPlan {
     program::Estimate estimate; // of a step
     int64_t rows = 0, length = 0, steps_left = 0;
-    int64_t embeddings = 0; // of the parameters
-    uint64_t examples = 0;  // of an epoch
-    uint64_t rollouts = 0;  // bytes of the host's memory for the completions of an iteration
-    ExchangePlan exchange;  // with several ranks
+    int64_t embeddings = 0;  // of the parameters
+    uint64_t examples = 0;   // of an epoch
+    double label_tokens = 0; // of a step, on average; 0: the objective predicts none
+    uint64_t rollouts = 0;   // bytes of the host's memory for the completions of an iteration
+    ExchangePlan exchange;   // with several ranks
 };
 
 // choices: kernels that a start of the run has recorded. steps_left: of the training.

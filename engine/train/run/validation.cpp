@@ -42,7 +42,7 @@ public:
                       RoutingReport::find(composition, fields, run_.recipe.combine.how, adapter_names(run_.recipe)));
         }
         HK_ASSIGN(evaluator_, Evaluator::create(context_.runtime, context_.store, composition, run_.evaluation_batch(),
-                                                run_.row_lengths(), static_cast<uint64_t>(s.seed),
+                                                run_.evaluation_lengths(), static_cast<uint64_t>(s.seed),
                                                 EvaluatorOptions{storage_of(s), context_.choices, routing_.ports()},
                                                 run_.context.events, context_.maker));
         return {};
@@ -105,9 +105,10 @@ private:
                           return json{{"values", read.values}, {"file", read.file}};
                       }));
             const generate::FolderSettings settings{given.at("values"), given.at("file").get<std::string>()};
-            HK_ASSIGN(texts_, TextEvaluator::create(context_.runtime, context_.store, composition, *run_.tokenizer,
-                                                    settings, run_.recipe.generate.options, run_.evaluation_batch(),
-                                                    run_.row_lengths(), static_cast<uint64_t>(run_.recipe.train.seed)));
+            HK_ASSIGN(texts_,
+                      TextEvaluator::create(context_.runtime, context_.store, composition, *run_.tokenizer, settings,
+                                            run_.recipe.generate.options, run_.evaluation_batch(),
+                                            run_.evaluation_lengths(), static_cast<uint64_t>(run_.recipe.train.seed)));
             if (const std::optional<int32_t> end = run_.data.turn_end()) texts_->end_at(*end);
         }
         texts_->set_step(static_cast<uint64_t>(last_step(step)));

@@ -34,7 +34,7 @@ bool fits(const MemoryNeed& need, const MemoryRoom& room) {
 }
 
 Result<graph::Graph> describe(const plugin::Composition& composition, int64_t batch, int64_t length) {
-    HK_ASSIGN(const std::vector<plugin::BatchField> fields, composition.batch_fields(batch, length));
+    HK_ASSIGN(const std::vector<plugin::BatchField> fields, composition.training_fields(batch, length));
     return composition.build(HK_MODE_TRAIN, fields);
 }
 

@@ -237,6 +237,7 @@ Result<plugin::CompositionSpec> model_spec(const Recipe& recipe, const plugin::R
     HK_TRY(balance_classes(class_counts, spec.objective_config));
     HK_TRY(set_rollout_keys(recipe, registry, spec.objective_config));
     spec.context_length = recipe.train.context_length;
+    spec.packs_rows = packs_rows(recipe.data);
     spec.prefix = recipe.data.prefix;
     spec.text_rules = rules;
     HK_ASSIGN(spec.value, value_spec(recipe, registry, tokenizer, spec));

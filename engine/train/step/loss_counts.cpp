@@ -38,6 +38,16 @@ Result<std::vector<double>> loss_counts(const graph::Graph& described, std::span
     return counts;
 }
 
+double label_tokens(std::span<const data::Field> fields) {
+    for (const std::string_view name : {"next_ids", "labels"}) {
+        const auto field = std::ranges::find(fields, name, &data::Field::name);
+        if (field == fields.end() || field->kind != data::FieldKind::int32 || field->shape.size() < 2) continue;
+        const std::span ids(reinterpret_cast<const int32_t*>(field->bytes.data()), field->bytes.size() / 4);
+        return static_cast<double>(std::ranges::count_if(ids, [](int32_t id) { return id != -100; }));
+    }
+    return 0.0;
+}
+
 bool any_label(std::span<const double> counts) {
     return std::ranges::any_of(counts, [](double count) { return count > 0.0; });
 }

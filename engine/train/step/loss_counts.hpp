@@ -13,6 +13,10 @@ namespace hekla::train {
 // (graph::Builder::loss), so a batch can have its counts before its step begins. Thread: any.
 Result<std::vector<double>> loss_counts(const graph::Graph& described, std::span<const data::Field> fields);
 
+// Returns the number of tokens that the objective predicts in a batch: those of its field next_ids, or labels, that are
+// not -100.
+double label_tokens(std::span<const data::Field> fields);
+
 // Returns whether any element counts in a loss.
 bool any_label(std::span<const double> counts);
 

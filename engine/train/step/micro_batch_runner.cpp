@@ -51,10 +51,12 @@ Status add_counts(const graph::Graph& described, std::span<const data::Batch> mi
     return {};
 }
 
-double tokens_of(std::span<const data::Batch> micro) {
-    double tokens = 0.0;
-    for (const data::Batch& batch : micro)
-        tokens += static_cast<double>(batch.examples.size()) * static_cast<double>(batch.length);
+StepTokens tokens_of(std::span<const data::Batch> micro) {
+    StepTokens tokens;
+    for (const data::Batch& batch : micro) {
+        tokens.all += static_cast<double>(batch.rows) * static_cast<double>(batch.length);
+        tokens.labels += batch.label_tokens;
+    }
     return tokens;
 }
 

@@ -56,8 +56,7 @@ struct StepRunnerOptions {
 // Adds the loss counts of batches, by loss. internal if a batch has those of another model.
 Status add_counts(const graph::Graph& described, std::span<const data::Batch> micro, std::vector<double>& counts);
 
-// Returns the tokens of batches, padding included.
-double tokens_of(std::span<const data::Batch> micro);
+StepTokens tokens_of(std::span<const data::Batch> micro);
 
 class MicroBatchRunner {
 public:

@@ -40,7 +40,7 @@ private:
     MicroBatchRunner runner_;
     // Of the step that was begun:
     std::vector<double> counts_; // by loss
-    double tokens_ = 0.0;
+    StepTokens tokens_;
     std::optional<LossSum> sum_;
 };
 

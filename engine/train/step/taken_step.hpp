@@ -17,10 +17,16 @@ struct StepLoss {
     std::vector<std::pair<std::string, double>> metrics; // those that the objective reports in training
 };
 
+// The tokens of a step's batches, on all ranks.
+struct StepTokens {
+    double all = 0.0;    // of their rows, padding included
+    double labels = 0.0; // that are predicted (data::Batch::label_tokens)
+};
+
 struct TakenStep {
     StepLoss loss;
     StepOutcome outcome;
-    double tokens = 0.0;          // of its rows, padding included, on all ranks
+    StepTokens tokens;
     exchange::Traffic exchange{}; // with other ranks
     bool labels = true;           // false: no element of its batch counts in a loss, so it changed no weight
 };

@@ -95,6 +95,7 @@ public:
         Pass pass;
         pass.positions = position_ids(g, ids.dim(0), ids.dim(1), limit, "max_position_embeddings");
         pass.padding = causal_padding(g);
+        pass.segments = row_segments(g);
         const RotaryRows rows = rotary_rows(g, ids.dim(1), limit);
         const RotaryTables full(g, full_, s_.global_head_dim.value_or(s_.head_dim), rows);
         const RotaryTables local(g, local_, s_.head_dim, rows);
@@ -136,7 +137,7 @@ private:
             Value k, v;
             std::string cache;
         };
-        Value positions, padding;
+        Value positions, padding, segments;
         std::map<bool, Keys> last; // by whether the layer has a window
     };
 
@@ -207,10 +208,13 @@ private:
         const auto [k, v, cache] = keys_of(g, in, name, index, tables, pass);
         const Value y = attention(tables.apply(norm(g, q, name + "q_norm"), pass.positions), k, v,
                                   {.key_padding = pass.padding,
+                                   .q_group = pass.segments,
+                                   .k_group = pass.segments,
                                    .prefix = causal_prefix(g),
                                    .scale = 1.0,
                                    .causal = 1,
                                    .window = windowed(index) ? s_.window : 0,
+                                   .empty_row = pass.segments ? 1 : 0,
                                    .dropout = attention_dropout(g, s_.attention_dropout),
                                    .cache = cache});
         return project(g, merge_heads(y), name + "o_proj", s_.hidden_size, s_.attention_bias);

@@ -142,8 +142,11 @@ private:
         const Value q = normed("q", s_.num_heads), k = normed("k", s_.num_key_value_heads);
         const Value y = attention(q, k, heads("v", s_.num_key_value_heads),
                                   {.key_padding = padding,
+                                   .q_group = row_segments(g),
+                                   .k_group = row_segments(g),
                                    .prefix = causal_prefix(g),
                                    .causal = 1,
+                                   .empty_row = row_segments(g) ? 1 : 0,
                                    .cache = "layers." + std::to_string(index)});
         return project(g, merge_heads(y), name + "out_proj", s_.hidden_size);
     }

@@ -199,7 +199,7 @@ public:
         std::optional<RotaryTables> local;
         if (local_rotary_) local.emplace(g, *local_rotary_, *s_.head_dim, rows);
         const Value query_scale = rotary_.query_scaling ? query_scales(g, positions, rows.positions) : Value{};
-        const Value padding = causal_padding(g);
+        const Value padding = causal_padding(g), segments = row_segments(g);
         Value x = embedding(token_embedding(g), ids, {.no_gradient_id = s_.pad_token_id.value_or(-1)});
         if (v_.scaled_embedding) x = x * std::sqrt(static_cast<double>(s_.hidden_size));
         if (s_.embedding_multiplier != 1.0) x = x * s_.embedding_multiplier;
@@ -210,7 +210,7 @@ public:
                               const auto rotate = [&](Value y) {
                                   return layers_->rotated(i) ? table.apply(y, positions, v_.interleaved) : y;
                               };
-                              return block(g, in, i, rotate, query_scale, padding, routed);
+                              return block(g, in, i, rotate, query_scale, {padding, segments}, routed);
                           },
                           {.final_norm = [&](Value in) { return norm(g, in, "model.norm"); }});
         if (experts_) experts_->add_balance_loss(g, routed);
@@ -351,8 +351,12 @@ private:
         return down(gate * up);
     }
 
+    struct Seen { // of a row's tokens; empty: all
+        Value padding, segments;
+    };
+
     template<class Rotate>
-    Value block(Graph& g, Value x, int64_t index, const Rotate& rotate, Value query_scale, Value padding,
+    Value block(Graph& g, Value x, int64_t index, const Rotate& rotate, Value query_scale, const Seen& seen,
                 Experts::Routed& routed) {
         const std::string name = "model.layers." + std::to_string(index) + ".";
         const auto norm_named = [&](const char* part) {
@@ -372,9 +376,12 @@ private:
             const Value k = rotate(p.k);
             Value q = rotate(p.q);
             if (query_scale) q = q * query_scale;
-            AttentionOptions options{.key_padding = padding,
+            AttentionOptions options{.key_padding = seen.padding,
+                                     .q_group = seen.segments,
+                                     .k_group = seen.segments,
                                      .scale = s_.attention_multiplier,
                                      .window = layers_->window(index),
+                                     .empty_row = seen.segments ? 1 : 0,
                                      .dropout = attention_dropout(g, s_.attention_dropout),
                                      .softcap = s_.score_cap.value_or(0.0)};
             if (s_.both_sides) {

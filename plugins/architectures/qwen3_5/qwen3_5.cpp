@@ -162,8 +162,11 @@ private:
         const Value k = tables.apply(norm(g, heads("k", kv, size), name + "k_norm"), positions);
         const Value y = attention(q, k, heads("v", kv, size),
                                   {.key_padding = padding,
+                                   .q_group = row_segments(g),
+                                   .k_group = row_segments(g),
                                    .prefix = causal_prefix(g),
                                    .causal = 1,
+                                   .empty_row = row_segments(g) ? 1 : 0,
                                    .dropout = attention_dropout(g, s_.attention_dropout),
                                    .cache = "layers." + std::to_string(index)});
         const Value gated = y * sigmoid(slice(both, 3, size, size));

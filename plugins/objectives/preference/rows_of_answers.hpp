@@ -73,18 +73,26 @@ private:
     std::optional<int32_t> end_;
 };
 
-// Log probabilities of answers, summed over their tokens.
+// Log probabilities of answers, summed over their tokens: [B], or [B, S] where a row holds up to S pairs of answers.
 struct AnswerScores {
-    Value chosen, rejected;               // [B]
-    Value chosen_tokens, rejected_tokens; // [B], their number, at least 1
+    Value chosen, rejected;
+    Value chosen_tokens, rejected_tokens; // their number, at least 1
     Value nll, counted;                   // of the chosen answers, all together
 };
+
+// Returns the sums of each row of x [2B, T] float32: [2B], or with segments [2B, S].
+inline Value answer_sums(Graph& g, Value x) {
+    if (!g.has_field("segment_ids")) return sum(x, {1});
+    const int64_t rows = x.dim(0), most = g.input("pair_labels").dim(1);
+    const Value zeros = g.fill({rows, most + 1}, 0.0, HK_KIND_FLOAT32); // the first is padding's
+    return slice(scatter_add(zeros, g.input("segment_ids"), x, {.batch_dimensions = 1}), 1, 1, most);
+}
 
 inline AnswerScores answer_scores(Graph& g, Value logits) {
     const Value labels = g.input("next_ids");
     const int64_t rows = labels.dim(0) / 2;
     const Value lost = cross_entropy(logits, labels), real = to_float32(not_equal(labels, -100.0));
-    const Value sums = -sum(lost, {1}), tokens = clamp(sum(real, {1}), 1.0, 1e9);
+    const Value sums = -answer_sums(g, lost), tokens = clamp(answer_sums(g, real), 1.0, 1e9);
     return {slice(sums, 0, 0, rows),      slice(sums, 0, rows, rows),       slice(tokens, 0, 0, rows),
             slice(tokens, 0, rows, rows), sum_all(slice(lost, 0, 0, rows)), sum_all(slice(real, 0, 0, rows))};
 }
