@@ -29,8 +29,8 @@ struct MatrixShape {
     ComponentType result = ComponentType::other;
 };
 
-// Matrices of a whole workgroup (VK_NV_cooperative_matrix2): their sides are multiples of m, n and k, and workgroups
-// have exactly so many invocations.
+// Matrices of a whole workgroup (VK_NV_cooperative_matrix2): their sides are multiples of m, n and k, for workgroups of
+// this many invocations.
 struct WorkgroupMatrix {
     MatrixShape multiples;
     uint32_t invocations = 0;

@@ -134,6 +134,33 @@ TEST_CASE("train --model writes a recipe with reasons, and trains the run that t
     CHECK(!place.exists("c"));
 }
 
+TEST_CASE(
+    "train --model puts several conversations into a row, where that saves padding and the model separates them") {
+    const Place place;
+    write_models(place);
+    std::string longest;
+    for (int i = 0; i < 16; ++i) longest += kWords[i % 4];
+    std::string talks, pairs;
+    for (int i = 0; i < 40; ++i) {
+        const std::string said = i == 7 ? longest : kWords[i % 4];
+        talks +=
+            json{{"messages", {{{"role", "user"}, {"content", said}}, {{"role", "assistant"}, {"content", "cat"}}}}}
+                .dump() +
+            "\n";
+        pairs += json{{"prompt", said}, {"completion", "cat"}}.dump() + "\n";
+    }
+    place.write("varied.jsonl", talks);
+    place.write("pairs.jsonl", pairs);
+    const Ran packed = succeed(place.run(train("talker", "varied.jsonl", "p.toml", {"train.max_steps=3"})));
+    CHECK(has(place.read("p.toml"), "packing = \"rows\"  # a row holds several examples"));
+    CHECK_FALSE(has(place.read("p.toml"), "group_by_length"));
+    CHECK(has(packed.err, "of the tokens are theirs"));
+    // GPT-2 learns a vector for each place of a row.
+    succeed(place.run(train("writer", "pairs.jsonl", "w.toml", {"train.max_steps=2"})));
+    CHECK_FALSE(has(place.read("w.toml"), "packing"));
+    CHECK(has(place.read("w.toml"), "group_by_length = true"));
+}
+
 TEST_CASE("train --model chooses the task by the rows and the model") {
     const Place place;
     write_models(place);

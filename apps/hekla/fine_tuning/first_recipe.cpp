@@ -337,15 +337,44 @@ private:
         return power_of_two_at_most(std::min(rows, all / kSteps));
     }
 
+    // The examples of a row of this length; 1 where each has a row of its own.
+    double examples_in_row(int64_t length) const {
+        constexpr double kFill = 0.95; // usual for lengths that vary
+        return packs_ ? std::max(1.0, kFill * static_cast<double>(length) / lengths_.mean()) : 1.0;
+    }
+
+    // Puts several examples into a row where that saves much padding and the model can separate them.
+    Status choose_packing(int64_t length) {
+        constexpr double kWorth = 2.0; // examples that a row holds
+        const bool may = task_ == Task::chat || task_ == Task::completion || task_ == Task::preference;
+        if (may && !draft_.overridden("data", "packing") && !draft_.overridden("train", "group_by_length") &&
+            lengths_.mean() * kWorth <= static_cast<double>(length)) {
+            run_->recipe.data.packing = "rows";
+            run_->recipe.train.context_length = length;
+            if (train::DescribedTraining::create(*run_).ok())
+                draft_.set("data", "packing", train::quoted("rows"),
+                           fmt::format("a row holds several examples, which do not see each other: they have {:.0f} "
+                                       "tokens on average",
+                                       lengths_.mean()));
+            else
+                run_->recipe.data.packing = "none"; // by name in docs/models.md
+        }
+        HK_ASSIGN(const train::Recipe recipe, draft_.recipe());
+        packs_ = train::packs_rows(recipe.data);
+        return {};
+    }
+
     Status choose_rows(program::Runtime& runtime) {
         HK_ASSIGN(const train::Recipe given, draft_.recipe());
         LayoutWish wish;
         wish.fixed_length = draft_.overridden("train", "context_length");
         wish.length = wish.fixed_length ? given.train.context_length : wished_length();
+        HK_TRY(choose_packing(wish.length));
         const bool fixed_rows = draft_.overridden("train", "per_device_train_batch_size");
         const bool fixed_micro = draft_.overridden("train", "gradient_accumulation_steps");
         wish.rows = fixed_rows ? given.train.per_device_train_batch_size : 0;
-        wish.step_rows = wished_step_rows(wish.length);
+        wish.step_rows =
+            power_of_two_at_most(static_cast<double>(wished_step_rows(wish.length)) / examples_in_row(wish.length));
         wish.evaluates = !is_table() || rows_ >= kFewRows || !given.data.valid.empty();
         // Micro-batches of a step: as many as are given, or a multiple of the ranks.
         const int64_t least_micro = fixed_micro ? given.train.gradient_accumulation_steps : options_.ranks;
@@ -365,17 +394,16 @@ private:
         draft_.set("train", "context_length", toml_text(length_), length_reason(wish.length));
         draft_.set("train", "per_device_train_batch_size", toml_text(layout->rows),
                    fmt::format("rows at once: needs {} of {}", size_text(layout->bytes), size_text(layout->free)));
-        draft_.set(
-            "train", "gradient_accumulation_steps", toml_text(micro),
-            fmt::format("{} rows a step{}", rows_of_step_,
-                        is_table()
-                            ? fmt::format(", about {} tokens",
-                                          grouped(std::round(lengths_.mean() * static_cast<double>(rows_of_step_))))
-                            : std::string()));
+        draft_.set("train", "gradient_accumulation_steps", toml_text(micro),
+                   fmt::format("{} rows a step{}", rows_of_step_,
+                               is_table() ? fmt::format(", about {} tokens",
+                                                        grouped(std::round(lengths_.mean() * examples_in_row(length_) *
+                                                                           static_cast<double>(rows_of_step_))))
+                                          : std::string()));
         if (layout->recompute)
             draft_.set("train", "gradient_checkpointing", "true",
                        "activations are computed again, without which not one row fits");
-        const bool varied = is_table() && lengths_.sampled.front() * 4 < length_ * 3;
+        const bool varied = is_table() && !packs_ && lengths_.sampled.front() * 4 < length_ * 3;
         if (varied) draft_.set("train", "group_by_length", "true", "batches of similar rows: less padding");
         return {};
     }
@@ -445,13 +473,15 @@ private:
         const Result<train::Recipe> given = draft_.recipe();
         if (!given.ok()) return; // reported by the caller
         double steps = 0.0;
-        const double per_epoch = is_table() ? static_cast<double>(rows_ - held_) / static_cast<double>(rows_of_step_)
+        const double per_epoch = is_table() ? static_cast<double>(rows_ - held_) /
+                                                  (examples_in_row(length_) * static_cast<double>(rows_of_step_))
                                             : tokens_ * (1.0 - share) / static_cast<double>(rows_of_step_ * length_);
         if (draft_.overridden("train", "max_steps") && !draft_.overridden("train", "num_train_epochs")) {
             steps = static_cast<double>(given->train.max_steps);
         } else if (is_table()) {
-            draft_.set("train", "num_train_epochs", toml_text(epochs()),
-                       fmt::format("times over the data, {:.0f} steps each", std::ceil(per_epoch)));
+            draft_.set(
+                "train", "num_train_epochs", toml_text(epochs()),
+                fmt::format("times over the data, {}{:.0f} steps each", packs_ ? "about " : "", std::ceil(per_epoch)));
             steps =
                 std::ceil(per_epoch *
                           (draft_.overridden("train", "num_train_epochs") ? given->train.num_train_epochs : epochs()));
@@ -489,6 +519,7 @@ private:
     uint64_t rows_ = 0, held_ = 0; // of a table
     double tokens_ = 0.0;          // of plain text
     RowLengths lengths_;
+    bool packs_ = false; // several examples in a row
     bool full_ = false;
     std::string reason_; // why all parameters are trained, or an adapter
     int64_t rows_of_step_ = 1, length_ = 0;

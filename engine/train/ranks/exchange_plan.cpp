@@ -56,12 +56,12 @@ ExchangePlan plan_exchange(std::span<const program::StoreChunk> chunks, const Re
             own[r] += bucket.slices[r].count;
             sums[r] += program::Shards::sums_of(bucket.slices[r]);
         }
-    // Gradients and parameters, then what ShardedStep gathers: counts and tokens, losses and times, sums of squares;
-    // and the decision of rank 0.
+    // Gradients and parameters, then what ShardedStep gathers: counts and tokens (all, and labels), losses and times,
+    // sums of squares; and the decision of rank 0.
     uint64_t gradients = 0, parameters = 0, control = 0;
     const uint64_t numbers = LossSum(described).numbers();
     const auto gathered = [&](std::size_t rank) {
-        return 3 * 8 + 8 * (described.losses.size() + 1) + 8 * (micro[rank] * numbers + 1) + 4 * sums[rank];
+        return 3 * 8 + 8 * (described.losses.size() + 2) + 8 * (micro[rank] * numbers + 1) + 4 * sums[rank];
     };
     for (std::size_t r = 1; r < ranks; ++r) {
         gradients += of_gradient * (own[r] * nodes[0] + own[0] * nodes[r]);
