@@ -1,7 +1,6 @@
 #include "gguf_decoder.hpp"
 
 #include <cmath>
-#include <cstring>
 #include <fmt/format.h>
 #include <numbers>
 
@@ -18,13 +17,20 @@ uint32_t head_width(const GgufSettings& s) {
 // Whether a key has one of two values, which mean the same.
 bool is_one_of(const ordered_json& value, const char* a, const char* b) { return value == a || value == b; }
 
+Status require_false(const GgufSettings& s, const char* key) {
+    return require_key(s.get(key, false) == false, key, "false");
+}
+
 Status check_silu(const GgufSettings& s) {
     return require_key(is_one_of(s.get("hidden_act"), "silu", "swish"), "hidden_act", "silu");
 }
+Status check_layers_without_biases(const GgufSettings& s) {
+    HK_TRY(require_false(s, "attention_bias"));
+    return require_false(s, "mlp_bias");
+}
 Status check_no_biases(const GgufSettings& s) {
     HK_TRY(check_silu(s));
-    HK_TRY(require_key(s.get("attention_bias", false) == false, "attention_bias", "false"));
-    return require_key(s.get("mlp_bias", false) == false, "mlp_bias", "false");
+    return check_layers_without_biases(s);
 }
 Status check_qwen3_moe(const GgufSettings& s) {
     HK_TRY(check_no_biases(s));
@@ -52,7 +58,7 @@ Status check_layer_types(const GgufSettings& s, std::size_t period, const char* 
     return require_key(usual, "layer_types", fmt::format("full_attention in every {} layer alone", ordinal));
 }
 Status check_gelu(const GgufSettings& s, const char* key) {
-    HK_TRY(require_key(s.get("attention_bias", false) == false, "attention_bias", "false"));
+    HK_TRY(require_false(s, "attention_bias"));
     return require_key(is_one_of(s.get(key), "gelu_pytorch_tanh", "gelu_new"), key, "gelu_pytorch_tanh");
 }
 Status check_gemma(const GgufSettings& s) { return check_gelu(s, "hidden_act"); }
@@ -81,12 +87,11 @@ Status check_gemma3(const GgufSettings& s) {
 
 Status check_arcee(const GgufSettings& s) {
     HK_TRY(require_key(s.get("hidden_act") == "relu2", "hidden_act", "relu2"));
-    HK_TRY(require_key(s.get("attention_bias", false) == false, "attention_bias", "false"));
-    return require_key(s.get("mlp_bias", false) == false, "mlp_bias", "false");
+    return check_layers_without_biases(s);
 }
 Status check_cohere2(const GgufSettings& s) {
     HK_TRY(check_silu(s));
-    HK_TRY(require_key(s.get("attention_bias", false) == false, "attention_bias", "false"));
+    HK_TRY(require_false(s, "attention_bias"));
     return check_layer_types(s, 4, "fourth");
 }
 Status check_stablelm(const GgufSettings& s) {
@@ -98,9 +103,7 @@ Status check_gpt_oss(const GgufSettings& s) {
     HK_TRY(check_layer_types(s, 2, "second"));
     return require_key(s.get("swiglu_limit", 7.0) == 7.0, "swiglu_limit", "7");
 }
-Status check_lfm2(const GgufSettings& s) {
-    return require_key(s.get("conv_bias", false) == false, "conv_bias", "false");
-}
+Status check_lfm2(const GgufSettings& s) { return require_false(s, "conv_bias"); }
 Status check_ministral3(const GgufSettings& s) {
     HK_TRY(check_silu(s));
     const ordered_json& rotary = s.json().at("rope_parameters");
