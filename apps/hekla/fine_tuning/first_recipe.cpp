@@ -337,14 +337,16 @@ private:
         return power_of_two_at_most(std::min(rows, all / kSteps));
     }
 
+    bool packs() const { return train::packs_rows(run_->recipe.data); }
+
     // The examples of a row of this length; 1 where each has a row of its own.
     double examples_in_row(int64_t length) const {
         constexpr double kFill = 0.95; // usual for lengths that vary
-        return packs_ ? std::max(1.0, kFill * static_cast<double>(length) / lengths_.mean()) : 1.0;
+        return packs() ? std::max(1.0, kFill * static_cast<double>(length) / lengths_.mean()) : 1.0;
     }
 
     // Puts several examples into a row where that saves much padding and the model can separate them.
-    Status choose_packing(int64_t length) {
+    void choose_packing(int64_t length) {
         constexpr double kWorth = 2.0; // examples that a row holds
         const bool may = task_ == Task::chat || task_ == Task::completion || task_ == Task::preference;
         if (may && !draft_.overridden("data", "packing") && !draft_.overridden("train", "group_by_length") &&
@@ -359,9 +361,6 @@ private:
             else
                 run_->recipe.data.packing = "none"; // by name in docs/models.md
         }
-        HK_ASSIGN(const train::Recipe recipe, draft_.recipe());
-        packs_ = train::packs_rows(recipe.data);
-        return {};
     }
 
     Status choose_rows(program::Runtime& runtime) {
@@ -369,7 +368,7 @@ private:
         LayoutWish wish;
         wish.fixed_length = draft_.overridden("train", "context_length");
         wish.length = wish.fixed_length ? given.train.context_length : wished_length();
-        HK_TRY(choose_packing(wish.length));
+        choose_packing(wish.length);
         const bool fixed_rows = draft_.overridden("train", "per_device_train_batch_size");
         const bool fixed_micro = draft_.overridden("train", "gradient_accumulation_steps");
         wish.rows = fixed_rows ? given.train.per_device_train_batch_size : 0;
@@ -403,7 +402,7 @@ private:
         if (layout->recompute)
             draft_.set("train", "gradient_checkpointing", "true",
                        "activations are computed again, without which not one row fits");
-        const bool varied = is_table() && !packs_ && lengths_.sampled.front() * 4 < length_ * 3;
+        const bool varied = is_table() && !packs() && lengths_.sampled.front() * 4 < length_ * 3;
         if (varied) draft_.set("train", "group_by_length", "true", "batches of similar rows: less padding");
         return {};
     }
@@ -481,7 +480,7 @@ private:
         } else if (is_table()) {
             draft_.set(
                 "train", "num_train_epochs", toml_text(epochs()),
-                fmt::format("times over the data, {}{:.0f} steps each", packs_ ? "about " : "", std::ceil(per_epoch)));
+                fmt::format("times over the data, {}{:.0f} steps each", packs() ? "about " : "", std::ceil(per_epoch)));
             steps =
                 std::ceil(per_epoch *
                           (draft_.overridden("train", "num_train_epochs") ? given->train.num_train_epochs : epochs()));
@@ -519,7 +518,6 @@ private:
     uint64_t rows_ = 0, held_ = 0; // of a table
     double tokens_ = 0.0;          // of plain text
     RowLengths lengths_;
-    bool packs_ = false; // several examples in a row
     bool full_ = false;
     std::string reason_; // why all parameters are trained, or an adapter
     int64_t rows_of_step_ = 1, length_ = 0;
