@@ -48,23 +48,21 @@ const Line* find(const Line& rows, const char* key, const std::string& value) {
 Sentences of_clock(const Line& result) {
     const double first = result.value("first_ns", 0.0), warm = result.value("warm_ns", 0.0);
     if (first <= 0 || warm <= 0) return {};
+    Sentences sentences;
     if (first >= kRisingClock * warm)
-        return {
+        sentences.push_back(
             fmt::format("a multiply-add that waits for the one before takes {:.2f} ns at first and {:.2f} after {:.1f} "
                         "s of work: measure after work only",
-                        first, warm, result.value("seconds_of_work", 0.0))};
-    return {
-        fmt::format("a multiply-add that waits for the one before takes {:.2f} ns at first and {:.2f} after work: the "
-                    "clock is stable",
-                    first, warm)};
-}
-
-Sentences of_ticks(const Line& result) {
-    const double hz = result.value("hz", 0.0);
-    if (hz <= 0) return {};
-    return {
-        fmt::format("the clock of a core has {:.4g} GHz under load, and a multiply-add that waits takes {:.2g} ticks",
-                    hz / 1e9, result.value("warm_ns", 0.0) * hz / 1e9)};
+                        first, warm, result.value("seconds_of_work", 0.0)));
+    else
+        sentences.push_back(fmt::format("a multiply-add that waits for the one before takes {:.2f} ns at first and "
+                                        "{:.2f} after work: the clock is stable",
+                                        first, warm));
+    if (const double hz = result.value("hz", 0.0); hz > 0)
+        sentences.push_back(fmt::format(
+            "the clock of a core has {:.4g} GHz under load, and a multiply-add that waits takes {:.2g} ticks", hz / 1e9,
+            warm * hz / 1e9));
+    return sentences;
 }
 
 Sentences of_memory(const Line& result) {
@@ -409,11 +407,7 @@ std::vector<std::string> decisions(const std::vector<Line>& lines) {
     if (lines.empty() || !lines.back().contains("result")) return {};
     const std::string stage = lines.back().value("stage", "");
     const Line& result = lines.back()["result"];
-    if (stage == "clock") {
-        Sentences sentences = of_clock(result);
-        std::ranges::move(of_ticks(result), std::back_inserter(sentences));
-        return sentences;
-    }
+    if (stage == "clock") return of_clock(result);
     if (stage == "memory") return of_memory(result);
     if (stage == "units") return of_units(result, lines);
     if (stage == "products") return of_products(result);
