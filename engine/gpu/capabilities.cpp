@@ -73,12 +73,18 @@ ComponentType to_component(VkComponentTypeKHR type) {
     return ComponentType::other;
 }
 
+// Returns whether all operands are floating-point; the engine does not use others.
+bool is_of_floats(const MatrixShape& shape) {
+    const ComponentType types[] = {shape.a, shape.b, shape.c, shape.result};
+    return std::ranges::find(types, ComponentType::other) == std::end(types);
+}
+
 template<std::size_t n>
 std::string text_of(const char (&characters)[n]) {
     return {characters, strnlen(characters, n)};
 }
 
-// Queries shapes at subgroup scope with floating-point operands; the engine does not use others.
+// Queries shapes at subgroup scope with floating-point operands.
 Status query_matrix_shapes(const Functions& functions, VkPhysicalDevice physical, Capabilities& capabilities) {
     if (!functions.vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR) {
         capabilities.cooperative_matrix = false;
@@ -101,11 +107,7 @@ Status query_matrix_shapes(const Functions& functions, VkPhysicalDevice physical
                           to_component(p.BType),
                           to_component(p.CType),
                           to_component(p.ResultType)};
-        if (p.scope != VK_SCOPE_SUBGROUP_KHR || shape.a == ComponentType::other || shape.b == ComponentType::other ||
-            shape.c == ComponentType::other || shape.result == ComponentType::other) {
-            continue;
-        }
-        capabilities.matrix_shapes.push_back(shape);
+        if (p.scope == VK_SCOPE_SUBGROUP_KHR && is_of_floats(shape)) capabilities.matrix_shapes.push_back(shape);
     }
     if (capabilities.matrix_shapes.empty()) capabilities.cooperative_matrix = false;
     return {};
@@ -140,8 +142,7 @@ Status query_workgroup_matrices(const Functions& functions, VkPhysicalDevice phy
                                         to_component(p.BType),
                                         to_component(p.CType),
                                         to_component(p.ResultType)};
-            if (p.scope == VK_SCOPE_WORKGROUP_KHR && multiples.a != ComponentType::other &&
-                multiples.b != ComponentType::other && multiples.result != ComponentType::other)
+            if (p.scope == VK_SCOPE_WORKGROUP_KHR && is_of_floats(multiples))
                 capabilities.workgroup_matrices.push_back({multiples, p.workgroupInvocations});
         }
     }
